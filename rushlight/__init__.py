@@ -1,0 +1,1 @@
+"""Rushlight: the PyTorch system, Python-first. Public names only; no logic lives here."""
