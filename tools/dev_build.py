@@ -1,0 +1,138 @@
+"""Build the native module in place, so that the source tree can be imported without installing it.
+
+Enters: csrc/*.cpp and CMakeLists.txt. Leaves: rushlight/_C.<abi>.so, and the objects of the last build under
+build/dev*/ so that the next run compiles only what changed. It refuses to install anything: cmake must be
+present (`pip install cmake ninja`, or the system's); ninja and ccache are used when found.
+
+    python tools/dev_build.py                    release build for this interpreter
+    python tools/dev_build.py --debug            -O1, asserts, debug information
+    python tools/dev_build.py --asan             AddressSanitizer; prints how to run Python with it
+    python tools/dev_build.py --python python3.12
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import fcntl
+import filecmp
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "rushlight"
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Build rushlight/_C in place.")
+    parser.add_argument("--asan", action="store_true", help="build with AddressSanitizer")
+    parser.add_argument("--debug", action="store_true", help="asserts and debug information, little optimisation")
+    parser.add_argument("--lto", action="store_true", help="optimise across translation units")
+    parser.add_argument("--python", default=sys.executable, help="interpreter to build for (default: this one)")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="parallel compiler processes")
+    parser.add_argument("--clean", action="store_true", help="start from an empty build folder")
+    parser.add_argument("--verbose", action="store_true", help="show the compiler command lines")
+    return parser.parse_args()
+
+
+def find_tool(name: str) -> str | None:
+    """A tool beside this interpreter (a virtual environment's) first, then on PATH."""
+    beside = Path(sys.executable).parent / name
+    return str(beside) if beside.exists() else shutil.which(name)
+
+
+def describe_python(python: str) -> tuple[str, str]:
+    """The absolute path of `python` and its version as "3.12"."""
+    code = "import sys; print(sys.executable); print('%d.%d' % sys.version_info[:2])"
+    answer = subprocess.run([python, "-c", code], check=True, capture_output=True, text=True).stdout.split("\n")
+    return answer[0], answer[1]
+
+
+def build_folder(options: argparse.Namespace, version: str) -> Path:
+    """One folder per configuration, so that switching between them does not recompile everything."""
+    here = "%d.%d" % sys.version_info[:2]
+    parts = ["dev"]
+    parts += [version] if version != here else []
+    parts += [name for name in ("debug", "asan", "lto") if getattr(options, name)]
+    return ROOT / "build" / "-".join(parts)
+
+
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold an exclusive lock on `path`: two builds of one tree take turns."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "w") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print("dev_build: another build is running, waiting for it", flush=True)
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def configure(options: argparse.Namespace, cmake: str, python: str, folder: Path) -> None:
+    command = [cmake, "-S", str(ROOT), "-B", str(folder), f"-DPython_EXECUTABLE={python}"]
+    command.append(f"-DCMAKE_BUILD_TYPE={'Debug' if options.debug else 'Release'}")
+    command.append(f"-DRUSHLIGHT_SANITIZE={'address' if options.asan else ''}")
+    command.append(f"-DRUSHLIGHT_LTO={'ON' if options.lto else 'OFF'}")
+    ninja, ccache = find_tool("ninja"), find_tool("ccache")
+    if ninja:
+        command += ["-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={ninja}"]
+    if ccache:
+        command.append(f"-DCMAKE_CXX_COMPILER_LAUNCHER={ccache}")
+    done = subprocess.run(command, capture_output=not options.verbose, text=True)
+    if done.returncode:
+        sys.exit(f"dev_build: cmake could not configure the build\n{done.stdout or ''}{done.stderr or ''}")
+
+
+def compile_module(options: argparse.Namespace, cmake: str, folder: Path) -> Path:
+    """Run the build and return the module it made."""
+    # ccache: relative paths in the hash let other checkouts of the same sources share the objects.
+    environment = dict(os.environ, CCACHE_BASEDIR=str(ROOT), CCACHE_NOHASHDIR="1")
+    command = [cmake, "--build", str(folder), "--parallel", str(options.jobs)]
+    command += ["--verbose"] if options.verbose else []
+    if subprocess.run(command, env=environment).returncode:
+        sys.exit("dev_build: compilation failed (see above)")
+    made = sorted(folder.glob("_C.*.so"), key=lambda path: path.stat().st_mtime)
+    if not made:
+        sys.exit(f"dev_build: the build finished, but left no _C.*.so in {folder}")
+    return made[-1]
+
+
+def install(module: Path) -> Path:
+    """Copy `module` into the package by rename: a process that has the old one mapped keeps it."""
+    target = PACKAGE / module.name
+    if target.exists() and filecmp.cmp(module, target, shallow=False):
+        return target
+    handle, temporary = tempfile.mkstemp(prefix=".build-", suffix=".so", dir=PACKAGE)
+    os.close(handle)
+    shutil.copy2(module, temporary)
+    os.replace(temporary, target)
+    return target
+
+
+def main() -> None:
+    options = parse_arguments()
+    cmake = find_tool("cmake")
+    if cmake is None:
+        sys.exit("dev_build: cmake was not found. Install it: pip install cmake ninja")
+    python, version = describe_python(options.python)
+    folder = build_folder(options, version)
+    with locked(ROOT / "build" / ".lock"):
+        if options.clean and folder.exists():
+            shutil.rmtree(folder)
+        configure(options, cmake, python, folder)
+        target = install(compile_module(options, cmake, folder))
+    print(f"dev_build: {target.relative_to(ROOT)} ({target.stat().st_size // 1024} KiB)")
+    if options.asan:
+        library = subprocess.run(["c++", "-print-file-name=libasan.so"], capture_output=True, text=True).stdout.strip()
+        print(f"Run with: LD_PRELOAD={library} ASAN_OPTIONS=detect_leaks=0 {python} -m pytest -n 0 ...")
+
+
+if __name__ == "__main__":
+    main()
