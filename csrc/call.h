@@ -1,0 +1,57 @@
+// Op objects: bind arguments by the op's own signature, test one mask, look up a plan, replay it, record a node.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "plan.h"
+
+namespace rl {
+
+enum class ParamType : uint8_t {
+  Tensor, OptTensor, TensorList, TensorOrScalar, Scalar, OptScalar, Int, OptInt, IntList, OptIntList,
+  Float, OptFloat, Bool, OptBool, Str, OptStr, DType, Device, Any, OptTensorOrScalar, OptTensorList
+};
+
+// What backward keeps of a parameter.
+enum class Save : uint8_t { No, Data, Meta, Value };
+
+struct Param {
+  PyObject* name;
+  ParamType type;
+  bool keyword_only;
+  bool varargs;                      // int[] that may be given as separate positionals
+  PyObject* fallback;                // default value, or null when required
+  Save save;
+};
+
+enum class Kind : uint8_t { Pointwise, Planned, Python };
+
+struct Overload {
+  PyObject_HEAD
+  PyObject* name;                    // "add"
+  PyObject* definition;              // the Python definition; asked on a miss
+  PyObject* run;                     // Kind::Python: callable(*bound); also where uncacheable calls go
+  PyObject* vjp;                     // callable for the tape, or null
+  PyObject* mask_vjp;                // Pointwise: callable(needs_mask, keys) -> derived Overload; or null
+  std::vector<Param>* params;
+  int num_positional;
+  Kind kind;
+  bool inplace;                      // writes args[0] and returns it
+  bool records;                      // has a derivative of its own (else its body records)
+  bool is_view;
+  bool saves_result;
+  bool has_out;                      // accepts out=
+  std::atomic<bool>* overridden;     // library.impl registered something for it
+  void* table;                       // plan table
+};
+extern PyTypeObject* OverloadType;
+extern PyTypeObject* OpType;
+
+// Calls an overload with bound arguments (one per parameter, defaults filled). New reference or null.
+PyObject* overload_call(Overload* op, PyObject** args);
+// As above, skipping keys and autograd: straight to plan and kernel.
+PyObject* overload_run(Overload* op, PyObject** args);
+
+int init_call(PyObject* module);
+
+}  // namespace rl

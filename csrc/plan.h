@@ -1,0 +1,81 @@
+// Plans: what Python decided about one way of calling an op, in a form the core replays without asking again.
+#pragma once
+#include <vector>
+
+#include "tensor.h"
+
+namespace rl {
+
+using Kernel = void (*)(char** ptrs, const int64_t* params, int64_t begin, int64_t end);
+
+enum class SlotKind : uint8_t {
+  New,       // fresh tensor, returned
+  Temp,      // fresh tensor, dropped after the call
+  View,      // alias of input `source`, returned
+  Arg,       // input `source` itself, returned (in-place)
+};
+
+struct Slot {
+  SlotKind kind;
+  DType dtype;
+  int source = -1;
+  int64_t offset = 0;                // View: elements, relative to the source's offset
+  std::vector<int64_t> sizes, strides;
+};
+
+struct Operand {
+  int slot;                          // < num_inputs: input; else num_inputs + index in slots
+  int64_t byte_offset;
+};
+
+struct Step {
+  Kernel kernel = nullptr;
+  PyObject* callable = nullptr;      // instead of a kernel: called with the operands as tensors (library calls in Python)
+  PyObject* handle = nullptr;        // kernel on a device that is not native: device.launch(handle, ptrs, params, begin, end)
+  std::vector<Operand> operands;
+  std::vector<int64_t> params;
+  int64_t extent = 1;
+  int64_t grain = 1;
+  std::vector<char> constants;       // run-time scalars baked in; operand slot -1 points into it
+  int error_slot = -1;               // slot of an i64 cell: non-zero after the run means failure
+};
+
+struct PlanObject {
+  PyObject_HEAD
+  int num_inputs;
+  Device device;
+  std::vector<Slot>* slots;
+  std::vector<Step>* steps;
+  PyObject* wrap;                    // null, or callable making the result from a tuple (named tuples)
+  PyObject* on_error;                // callable(code) raising, for error_slot
+  bool single;                       // return the one output bare
+};
+extern PyTypeObject* PlanType;
+
+// Runs the plan; returns a new reference (Tensor or tuple). `inputs` are the op's tensor arguments in order, lists flattened.
+PyObject* plan_run(PlanObject* plan, Tensor** inputs, int num_inputs);
+
+// Shape-generic plan of a pointwise op for one combination of operand types.
+struct PointwisePlanObject {
+  PyObject_HEAD
+  Kernel kernel;
+  PyObject* handle;                  // non-native devices
+  int num_in, num_out;
+  uint8_t in_param[16];              // which bound parameter feeds operand i
+  DType in_dtype[16];                // what the kernel loads for operand i (scalars are converted to it)
+  DType out_dtype[8];
+  PyObject* wrap;
+};
+extern PyTypeObject* PointwisePlanType;
+
+struct PointwiseCall {
+  Tensor* tensors[16];               // null where the operand is a scalar
+  PyObject* scalars[16];
+  Tensor* outs[8];                   // given outputs (in-place, out=); null: allocate
+};
+// Broadcasts, allocates, coalesces, launches. Fills call.outs with new references where they were null.
+bool pointwise_launch(PointwisePlanObject* plan, PointwiseCall& call, Device device, const char* op_name);
+
+int init_plan(PyObject* module);
+
+}  // namespace rl

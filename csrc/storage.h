@@ -1,0 +1,50 @@
+// Bytes: reference-counted storage and the caching allocator every device shares.
+// Entry points may be called without the interpreter lock unless they say otherwise.
+#pragma once
+#include <atomic>
+
+#include "types.h"
+
+namespace rl {
+
+struct Storage {
+  std::atomic<int64_t> refs{1};
+  char* data = nullptr;
+  size_t nbytes = 0;
+  Device device;
+  bool resizable = true;
+  void (*release)(Storage*) = nullptr;   // returns `data` to whoever lent it
+  void* context = nullptr;               // for `release` (an exporter's object, a capsule, ...)
+  size_t capacity = 0;                   // what the allocator really gave
+
+  void retain() { refs.fetch_add(1, std::memory_order_relaxed); }
+  void drop() {
+    if (refs.fetch_sub(1, std::memory_order_acq_rel) == 1) destroy();
+  }
+  void destroy();
+};
+
+// New storage of `nbytes` on `device`; null with a Python MemoryError/RuntimeError set on failure. Holds the lock.
+Storage* storage_new(size_t nbytes, Device device);
+// Wraps memory owned elsewhere; `release` is called when the last tensor dies.
+Storage* storage_wrap(char* data, size_t nbytes, Device device, void (*release)(Storage*), void* context);
+// Grows or shrinks in place, keeping the leading bytes. Holds the lock.
+bool storage_resize(Storage* storage, size_t nbytes);
+
+struct MemoryStats { size_t allocated, cached, peak; };
+MemoryStats memory_stats();
+void reset_peak_memory();
+void empty_cache();
+
+// The Python face of a storage: rushlight.UntypedStorage.
+struct StorageObject {
+  PyObject_HEAD
+  Storage* storage;
+  PyObject* weakrefs;
+};
+extern PyTypeObject* StorageType;
+PyObject* storage_object(Storage* s);   // new reference; retains s
+
+int init_storage(PyObject* module);
+
+}  // namespace rl

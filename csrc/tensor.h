@@ -1,0 +1,107 @@
+// Tensor: geometry over a storage, plus its place in the autograd graph. A CPython type that Python subclasses.
+// Everything here holds the interpreter lock.
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "storage.h"
+
+namespace rl {
+
+struct Node;
+
+// Shared by a tensor and its views; bumped by every in-place write. A tensor without one is at version 0.
+struct Version {
+  int64_t refs = 1;
+  uint32_t value = 0;
+};
+
+struct Tensor;
+
+// How a tensor aliases another: kept so that in-place writes through views reach the base's gradient.
+struct ViewInfo {
+  Tensor* base;              // strong; never itself a view
+  uint32_t seen_version;     // the version at which grad_fn was last made
+  bool is_grad_view;         // made while recording: in-place writes on it rebase the base's history
+  bool multi_output;         // one of several views (split, unbind): in-place is an error
+  bool no_grad_creation;     // made under no_grad: in-place with grad is an error
+};
+
+// Rarely used autograd state.
+struct AutogradExtra {
+  PyObject* hooks = nullptr;              // dict: tensor hooks (backward_hooks)
+  PyObject* post_accumulate = nullptr;    // dict: post-accumulate-grad hooks
+  Node* accumulator = nullptr;            // weak: the leaf's AccumulateGrad node while one lives
+  PyObject* tangent = nullptr;            // forward-mode tangent (a Tensor), with its level
+  bool retains_grad = false;
+};
+
+constexpr int kInlineDims = 5;
+constexpr int kMaxDims = 64;
+
+enum TensorFlag : uint8_t {
+  kRequiresGrad = 1,       // meaningful for leaves
+  kContiguous = 2,         // row-major dense
+  kInference = 4,
+  kWrappedNumber = 8,      // made from a Python number: weak in promotion
+  kDenseNonOverlapping = 16,
+  kConj = 32,              // reserved for lazy conjugation; never set by this core
+};
+
+struct Tensor {
+  PyObject_HEAD
+  Storage* storage;
+  int64_t* geometry;             // sizes[ndim], strides[ndim]; points at `inline_geometry` for few dims
+  int64_t offset;                // in elements
+  int64_t numel;
+  Version* version;              // null: never shared, never written
+  Node* grad_fn;                 // strong
+  PyObject* grad;                // Tensor or null
+  ViewInfo* view;
+  AutogradExtra* extra;
+  PyObject* dict;
+  PyObject* weakrefs;
+  uint32_t output_nr;            // which output of grad_fn
+  uint32_t keys;                 // Key bits of this tensor
+  uint8_t ndim;
+  DType dtype;
+  Device device;
+  uint8_t flags;
+  int64_t inline_geometry[2 * kInlineDims];
+
+  const int64_t* sizes() const { return geometry; }
+  const int64_t* strides() const { return geometry + ndim; }
+  char* data() const { return storage->data + offset * itemsize(dtype); }
+  bool contiguous() const { return flags & kContiguous; }
+  uint32_t current_version() const { return version ? version->value : 0; }
+  bool requires_grad() const { return (flags & kRequiresGrad) || grad_fn; }
+  bool is_leaf() const { return !grad_fn; }   // call tape_grad_fn first for views
+};
+
+extern PyTypeObject* TensorType;
+inline bool is_tensor(PyObject* o) { return Py_TYPE(o) == TensorType || PyType_IsSubtype(Py_TYPE(o), TensorType); }
+inline Tensor* as_tensor(PyObject* o) { return reinterpret_cast<Tensor*>(o); }
+inline PyObject* as_object(void* t) { return reinterpret_cast<PyObject*>(t); }
+
+// All constructors return a new reference, or null with an exception set.
+Tensor* tensor_alloc(PyTypeObject* type, int ndim);                 // geometry allocated, not filled
+void tensor_finish_geometry(Tensor* t);                             // numel and flags from sizes/strides
+Tensor* tensor_empty(const int64_t* sizes, const int64_t* strides, int ndim, DType dtype, Device device);  // strides null: contiguous
+Tensor* tensor_alias(Tensor* base, const int64_t* sizes, const int64_t* strides, int ndim, int64_t offset, DType dtype);
+Tensor* tensor_shallow_copy(Tensor* t, bool share_version);         // same storage and geometry, no history
+Version* tensor_version(Tensor* t);                                 // makes one if there is none
+void tensor_share_version(Tensor* from, Tensor* to);
+inline void tensor_bump(Tensor* t) { tensor_version(t)->value++; }
+void tensor_set_geometry(Tensor* t, const int64_t* sizes, const int64_t* strides, int ndim, int64_t offset);
+AutogradExtra* tensor_extra(Tensor* t);                             // makes one if there is none
+void tensor_track(Tensor* t);                                       // the collector must see it from now on
+uint32_t subclass_keys(PyTypeObject* type);                         // kKeySubclass if the type overrides dispatch
+
+PyObject* size_object(const int64_t* sizes, int ndim);              // rushlight.Size
+PyObject* int_tuple(const int64_t* values, int n);
+// Reads an int sequence (list, tuple, Size; ints, index-ables or 0-d integer tensors). -1 with exception on failure.
+int read_ints(PyObject* seq, int64_t* out, int max, const char* what);
+
+int init_tensor(PyObject* module);
+
+}  // namespace rl

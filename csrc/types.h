@@ -1,0 +1,113 @@
+// The core's vocabulary: element types, devices, thread-local modes. Knows nothing of ops.
+#pragma once
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <cstdint>
+#include <cstring>
+
+namespace rl {
+
+enum class DType : uint8_t {
+  Bool, U8, I8, I16, I32, I64, F16, F32, F64, C64, C128, BF16, U16, U32, U64, F8E4M3FN, F8E5M2,
+  Count
+};
+
+struct DTypeInfo {
+  const char* name;   // PyTorch's name: "float32"
+  const char* code;   // the loop language's name: "f32"
+  uint8_t itemsize;
+  bool floating, complex, is_signed;
+};
+
+extern const DTypeInfo kDTypes[static_cast<int>(DType::Count)];
+inline const DTypeInfo& info(DType d) { return kDTypes[static_cast<int>(d)]; }
+inline int itemsize(DType d) { return info(d).itemsize; }
+inline bool is_float(DType d) { return info(d).floating; }
+inline bool is_complex(DType d) { return info(d).complex; }
+inline bool is_differentiable(DType d) { return info(d).floating || info(d).complex; }
+
+struct DTypeObject {
+  PyObject_HEAD
+  DType id;
+};
+extern PyTypeObject* DTypeType;
+PyObject* dtype_object(DType d);                       // borrowed singleton
+inline bool is_dtype(PyObject* o) { return Py_TYPE(o) == DTypeType; }
+inline DType dtype_of(PyObject* o) { return reinterpret_cast<DTypeObject*>(o)->id; }
+
+// Device types are numbered at registration: 0 cpu, 1 meta, then whatever is plugged in.
+struct Device {
+  uint8_t type = 0;
+  uint8_t index = 0;
+  bool operator==(const Device& o) const { return type == o.type && index == o.index; }
+  bool operator!=(const Device& o) const { return !(*this == o); }
+};
+constexpr uint8_t kCPU = 0, kMeta = 1;
+
+struct DeviceObject {
+  PyObject_HEAD
+  Device device;
+  bool has_index;
+};
+extern PyTypeObject* DeviceType;
+PyObject* device_object(Device d);                     // new reference
+inline bool is_device(PyObject* o) { return Py_TYPE(o) == DeviceType; }
+bool parse_device(PyObject* o, Device* out);           // str, device or int; sets an exception on failure
+const char* device_type_name(uint8_t type);
+
+// What a registered device provides. Native devices (cpu) leave `handler` null.
+struct DeviceEntry {
+  char name[32];
+  PyObject* handler = nullptr;   // Python object: allocate(nbytes, index) -> int, free(ptr, nbytes, index), launch(...)
+  bool has_data = true;          // meta has none
+};
+extern DeviceEntry kDevices[64];
+extern int num_devices;
+
+// Bits that leave the fast path. A tensor carries its own; a thread carries those of its modes.
+enum Key : uint32_t {
+  kKeySubclass = 1u << 0,        // tensor subclass with __torch_function__ / __torch_dispatch__
+  kKeyMode = 1u << 1,            // a TorchFunctionMode or TorchDispatchMode is active
+  kKeyFunctorch = 1u << 2,       // vmap / grad / jvp level, or a tensor wrapped by one
+  kKeyFunctionalize = 1u << 3,
+  kKeyAutocast = 1u << 4,
+  kKeyTracer = 1u << 5,
+  kKeyForwardAD = 1u << 6,       // a dual tensor
+  kKeyShow = 1u << 7,            // RUSHLIGHT_SHOW=dispatch
+  kKeyOverride = 1u << 8,        // the op itself has registered kernels (library.impl)
+};
+
+struct ThreadState {
+  bool grad_enabled = true;
+  bool inference = false;
+  uint32_t keys = 0;             // active mode bits (Key)
+  uint32_t excluded = 0;         // bits masked out while a handler runs below its own level
+  bool saved_hooks = false;      // saved_tensors_hooks active: saving goes through Python
+  bool anomaly = false;
+};
+extern thread_local ThreadState tls;
+
+struct GradModeGuard {           // RAII: set grad mode, restore on exit
+  bool previous;
+  explicit GradModeGuard(bool enabled) : previous(tls.grad_enabled) { tls.grad_enabled = enabled; }
+  ~GradModeGuard() { tls.grad_enabled = previous; }
+};
+
+// Owning reference to a Python object.
+struct Ref {
+  PyObject* p = nullptr;
+  Ref() = default;
+  explicit Ref(PyObject* stolen) : p(stolen) {}
+  Ref(Ref&& o) noexcept : p(o.p) { o.p = nullptr; }
+  Ref(const Ref&) = delete;
+  Ref& operator=(Ref&& o) noexcept { PyObject* old = p; p = o.p; o.p = nullptr; Py_XDECREF(old); return *this; }
+  ~Ref() { Py_XDECREF(p); }
+  explicit operator bool() const { return p != nullptr; }
+  PyObject* release() { PyObject* r = p; p = nullptr; return r; }
+  static Ref borrow(PyObject* o) { Py_XINCREF(o); return Ref(o); }
+};
+
+int init_types(PyObject* module);   // dtype, device; every init_* adds its names to the module, -1 on error
+
+}  // namespace rl
