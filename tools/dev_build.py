@@ -55,7 +55,7 @@ def describe_python(python: str) -> tuple[str, str]:
 
 def build_folder(options: argparse.Namespace, version: str) -> Path:
     """One folder per configuration, so that switching between them does not recompile everything."""
-    here = "%d.%d" % sys.version_info[:2]
+    here = f"{sys.version_info.major}.{sys.version_info.minor}"
     parts = ["dev"]
     parts += [version] if version != here else []
     parts += [name for name in ("debug", "asan", "lto") if getattr(options, name)]

@@ -1,0 +1,97 @@
+"""The tree keeps its shape: tools/check_layers.py finds nothing, and does find what it should."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+TOOL = ROOT / "tools" / "check_layers.py"
+
+
+@pytest.fixture
+def checker(tmp_path, monkeypatch):
+    """The tool's module, pointed at an empty tree that a test fills with `write`."""
+    spec = importlib.util.spec_from_file_location("check_layers", TOOL)
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "check_layers", module)
+    spec.loader.exec_module(module)
+    module.ROOT = tmp_path
+
+    def write(files: dict[str, str]) -> None:
+        for name, text in {"rushlight/__init__.py": "", **files}.items():
+            path = tmp_path / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+
+    module.write = write
+    monkeypatch.setattr(sys, "argv", ["check_layers"])
+    return module
+
+
+def test_this_tree_has_no_violations():
+    done = subprocess.run([sys.executable, str(TOOL)], capture_output=True, text=True)
+    assert done.returncode == 0, "\n" + done.stdout + done.stderr
+
+
+def test_downward_import_is_accepted(checker, capsys):
+    checker.write({"rushlight/ops/trig.py": "from rushlight.op import Pointwise\n", "rushlight/op/__init__.py": ""})
+    assert checker.main() == 0, capsys.readouterr().out
+
+
+@pytest.mark.parametrize("text", [
+    "from rushlight.ops import trig\n",
+    "from ..ops import trig\n",
+    "import rushlight.ops.trig\n",
+    "def late():\n    from rushlight.ops.trig import sin\n",
+    "import importlib\nimportlib.import_module('rushlight.ops.trig')\n",
+    "import rushlight\n",
+])
+def test_upward_import_is_reported(checker, capsys, text):
+    checker.write({"rushlight/ops/__init__.py": "", "rushlight/ops/trig.py": "", "rushlight/loops/expr.py": text})
+    assert checker.main() == 1
+    assert "not below it" in capsys.readouterr().out
+
+
+def test_import_for_types_only_is_accepted(checker, capsys):
+    text = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from rushlight.ops import trig\n"
+    checker.write({"rushlight/ops/trig.py": "", "rushlight/loops/expr.py": text})
+    assert checker.main() == 0, capsys.readouterr().out
+
+
+def test_cycle_inside_a_package_is_reported(checker, capsys):
+    checker.write({"rushlight/loops/a.py": "from rushlight.loops import b\n",
+                   "rushlight/loops/b.py": "from rushlight.loops import a\n"})
+    assert checker.main() == 1
+    assert "cycle" in capsys.readouterr().out
+
+
+def test_heavy_import_at_start_up_is_reported(checker, capsys):
+    checker.write({"rushlight/__init__.py": "from rushlight import tensor\n",
+                   "rushlight/tensor.py": "import numpy\n"})
+    assert checker.main() == 1
+    assert "would load numpy" in capsys.readouterr().out
+
+
+def test_heavy_import_off_the_start_up_path_is_accepted(checker, capsys):
+    checker.write({"rushlight/__init__.py": "from rushlight import tensor\n",
+                   "rushlight/tensor.py": "def numpy():\n    import numpy\n",
+                   "rushlight/codegen/llvm.py": "import llvmlite\n"})
+    assert checker.main() == 0, capsys.readouterr().out
+
+
+def test_long_file_and_vague_name_are_reported(checker, capsys):
+    checker.write({"rushlight/ops/long.py": "x = 1\n" * 801, "csrc/utils.cpp": "", "rushlight/utils/data.py": ""})
+    assert checker.main() == 1
+    shown = capsys.readouterr().out
+    assert "801 lines" in shown and "csrc/utils.cpp" in shown and "rushlight/utils" not in shown
+
+
+def test_undeclared_module_is_reported(checker, capsys):
+    checker.write({"rushlight/novelty.py": ""})
+    assert checker.main() == 1
+    assert "not in LAYERS" in capsys.readouterr().out
