@@ -1,0 +1,1 @@
+"""The loop language: scalar expressions (`expr`), their functions and derivatives, and loop nests."""
