@@ -1,0 +1,436 @@
+// Storage life and the caching allocator. Freed CPU blocks are kept by size class: fresh pages from the system cost
+// more than most kernels that would fill them.
+#include "storage.h"
+
+#include <structmember.h>
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <map>
+#include <new>
+
+namespace rl {
+
+namespace {
+
+constexpr size_t kAlign = 64;
+constexpr size_t kLarge = size_t(1) << 20;       // from here on: own pages
+constexpr size_t kHuge = size_t(1) << 21;
+
+struct SpinLock {
+  std::atomic_flag flag = ATOMIC_FLAG_INIT;
+  void lock() {
+    while (flag.test_and_set(std::memory_order_acquire)) {
+    }
+  }
+  void unlock() { flag.clear(std::memory_order_release); }
+};
+
+// Small blocks: four classes per power of two, each a free list threaded through the blocks.
+struct CachingAllocator {
+  SpinLock lock;
+  void* small[128] = {};
+  std::multimap<size_t, char*> large;
+  size_t allocated = 0, cached = 0, peak = 0;
+  size_t cache_limit = 0;
+
+  static int size_class(size_t n, size_t* rounded) {
+    if (n < kAlign) n = kAlign;
+    int top = 63 - __builtin_clzll(n);           // n >= 2^top
+    size_t quarter = (size_t(1) << top) / 4;
+    size_t steps = (n - (size_t(1) << top) + quarter - 1) / quarter;
+    *rounded = (size_t(1) << top) + steps * quarter;
+    return (top - 6) * 4 + static_cast<int>(steps);
+  }
+
+  void count(size_t n) {
+    allocated += n;
+    if (allocated > peak) peak = allocated;
+  }
+
+  char* take_small(size_t nbytes, size_t* capacity) {
+    int c = size_class(nbytes, capacity);
+    lock.lock();
+    void* block = small[c];
+    count(*capacity);
+    if (block) {
+      small[c] = *static_cast<void**>(block);
+      cached -= *capacity;
+      lock.unlock();
+      return static_cast<char*>(block);
+    }
+    lock.unlock();
+    return static_cast<char*>(std::aligned_alloc(kAlign, (*capacity + kAlign - 1) / kAlign * kAlign));
+  }
+
+  void give_small(char* block, size_t capacity) {
+    size_t rounded;
+    int c = size_class(capacity, &rounded);
+    lock.lock();
+    *reinterpret_cast<void**>(block) = small[c];
+    small[c] = block;
+    allocated -= capacity;
+    cached += capacity;
+    lock.unlock();
+  }
+
+  size_t limit() {
+    if (!cache_limit) cache_limit = static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE) / 4;
+    return cache_limit;
+  }
+
+  char* take_large(size_t nbytes, size_t* capacity) {
+    size_t want = (nbytes + kHuge - 1) / kHuge * kHuge;
+    if (want < nbytes) return nullptr;
+    lock.lock();
+    auto it = large.lower_bound(want);
+    // A block up to an eighth larger is reused rather than mapping a new one.
+    if (it != large.end() && it->first - want <= want / 8) {
+      char* block = it->second;
+      *capacity = it->first;
+      large.erase(it);
+      cached -= *capacity;
+      count(*capacity);
+      lock.unlock();
+      return block;
+    }
+    lock.unlock();
+    char* block = map_pages(want);
+    if (!block) {
+      empty();
+      block = map_pages(want);
+    }
+    if (!block) return nullptr;
+    *capacity = want;
+    lock.lock();
+    count(want);
+    lock.unlock();
+    return block;
+  }
+
+  static char* map_pages(size_t n) {
+    void* p = nullptr;
+    if (n > (size_t(1) << 46) || posix_memalign(&p, kHuge, n)) return nullptr;
+#ifdef MADV_HUGEPAGE
+    madvise(p, n, MADV_HUGEPAGE);
+#endif
+    return static_cast<char*>(p);
+  }
+
+  void give_large(char* block, size_t capacity) {
+    lock.lock();
+    allocated -= capacity;
+    bool keep = cached + capacity <= limit();
+    if (keep) {
+      large.emplace(capacity, block);
+      cached += capacity;
+    }
+    lock.unlock();
+    if (!keep) std::free(block);
+  }
+
+  void empty() {
+    lock.lock();
+    for (auto& [size, block] : large) {
+      cached -= size;
+      std::free(block);
+    }
+    large.clear();
+    lock.unlock();
+  }
+};
+
+CachingAllocator& allocator() {
+  static CachingAllocator* a = new CachingAllocator;   // never destroyed: tensors may outlive static destructors
+  return *a;
+}
+
+// CPU storages themselves come from a free list too: one is made per op.
+struct StorageList {
+  SpinLock lock;
+  Storage* free_list[256];
+  int count = 0;
+} spare;
+
+Storage* storage_object_new() {
+  spare.lock.lock();
+  Storage* s = spare.count ? spare.free_list[--spare.count] : nullptr;
+  spare.lock.unlock();
+  return s ? new (s) Storage : new (std::malloc(sizeof(Storage))) Storage;
+}
+
+void storage_object_free(Storage* s) {
+  s->~Storage();
+  spare.lock.lock();
+  bool kept = spare.count < 256;
+  if (kept) spare.free_list[spare.count++] = s;
+  spare.lock.unlock();
+  if (!kept) std::free(s);
+}
+
+void release_cpu(Storage* s) {
+  if (!s->data) return;
+  if (s->capacity >= kLarge)
+    allocator().give_large(s->data, s->capacity);
+  else
+    allocator().give_small(s->data, s->capacity);
+}
+
+void release_plugged(Storage* s) {
+  PyGILState_STATE gil = PyGILState_Ensure();
+  PyObject *type, *value, *trace;
+  PyErr_Fetch(&type, &value, &trace);
+  Ref done(PyObject_CallMethod(kDevices[s->device.type].handler, "free", "KnI", static_cast<unsigned long long>(reinterpret_cast<uintptr_t>(s->data)),
+                               static_cast<Py_ssize_t>(s->nbytes), static_cast<unsigned>(s->device.index)));
+  if (!done) PyErr_WriteUnraisable(kDevices[s->device.type].handler);
+  PyErr_Restore(type, value, trace);
+  PyGILState_Release(gil);
+}
+
+bool allocate(Storage* s, size_t nbytes) {
+  s->nbytes = nbytes;
+  s->release = nullptr;
+  if (nbytes == 0 || !kDevices[s->device.type].has_data) return true;
+  if (nbytes > static_cast<size_t>(PY_SSIZE_T_MAX)) {
+    PyErr_Format(PyExc_RuntimeError, "cannot allocate %zu bytes: more than the address space holds", nbytes);
+    return false;
+  }
+  if (PyObject* handler = kDevices[s->device.type].handler) {
+    Ref address(PyObject_CallMethod(handler, "allocate", "nI", static_cast<Py_ssize_t>(nbytes), static_cast<unsigned>(s->device.index)));
+    if (!address) return false;
+    s->data = reinterpret_cast<char*>(PyLong_AsUnsignedLongLong(address.p));
+    s->release = release_plugged;
+    return !PyErr_Occurred();
+  }
+  s->data = nbytes >= kLarge ? allocator().take_large(nbytes, &s->capacity) : allocator().take_small(nbytes, &s->capacity);
+  if (!s->data) {
+    PyErr_Format(PyExc_RuntimeError, "not enough memory: you tried to allocate %zu bytes on cpu. Use smaller sizes or free other tensors.", nbytes);
+    return false;
+  }
+  s->release = release_cpu;
+  return true;
+}
+
+}  // namespace
+
+void Storage::destroy() {
+  if (release) release(this);
+  storage_object_free(this);
+}
+
+Storage* storage_new(size_t nbytes, Device device) {
+  Storage* s = storage_object_new();
+  s->device = device;
+  if (allocate(s, nbytes)) return s;
+  s->data = nullptr;
+  s->release = nullptr;
+  s->drop();
+  return nullptr;
+}
+
+Storage* storage_wrap(char* data, size_t nbytes, Device device, void (*release)(Storage*), void* context) {
+  Storage* s = storage_object_new();
+  s->data = data;
+  s->nbytes = nbytes;
+  s->device = device;
+  s->release = release;
+  s->context = context;
+  s->resizable = false;
+  return s;
+}
+
+bool storage_resize(Storage* s, size_t nbytes) {
+  if (!s->resizable) {
+    PyErr_SetString(PyExc_RuntimeError, "Trying to resize storage that is not resizable (its memory belongs to another object)");
+    return false;
+  }
+  if (!kDevices[s->device.type].has_data) {
+    s->nbytes = nbytes;
+    return true;
+  }
+  if (kDevices[s->device.type].handler && s->nbytes && nbytes) {
+    PyErr_Format(PyExc_RuntimeError, "resize_: growing storage in place is not supported on device '%s'", device_type_name(s->device.type));
+    return false;
+  }
+  Storage old;
+  old.data = s->data, old.nbytes = s->nbytes, old.capacity = s->capacity, old.release = s->release, old.device = s->device;
+  s->data = nullptr;
+  s->capacity = 0;
+  if (!allocate(s, nbytes)) {
+    s->data = old.data, s->nbytes = old.nbytes, s->capacity = old.capacity, s->release = old.release;
+    return false;
+  }
+  if (old.data && s->data) memcpy(s->data, old.data, old.nbytes < nbytes ? old.nbytes : nbytes);
+  if (old.release) old.release(&old);
+  return true;
+}
+
+MemoryStats memory_stats() {
+  auto& a = allocator();
+  return {a.allocated, a.cached, a.peak};
+}
+void reset_peak_memory() { allocator().peak = allocator().allocated; }
+void empty_cache() { allocator().empty(); }
+
+// --- the Python face --------------------------------------------------------------------------------------------
+
+PyTypeObject* StorageType;
+
+PyObject* storage_object(Storage* s) {
+  auto* o = PyObject_New(StorageObject, StorageType);
+  if (!o) return nullptr;
+  s->retain();
+  o->storage = s;
+  o->weakrefs = nullptr;
+  return reinterpret_cast<PyObject*>(o);
+}
+
+static Storage* self_storage(PyObject* self) { return reinterpret_cast<StorageObject*>(self)->storage; }
+
+static void storage_dealloc(PyObject* self) {
+  auto* o = reinterpret_cast<StorageObject*>(self);
+  if (o->weakrefs) PyObject_ClearWeakRefs(self);
+  o->storage->drop();
+  PyTypeObject* type = Py_TYPE(self);
+  type->tp_free(self);
+  Py_DECREF(type);
+}
+
+static PyObject* storage_nbytes(PyObject* self, PyObject*) { return PyLong_FromSize_t(self_storage(self)->nbytes); }
+static Py_ssize_t storage_length(PyObject* self) { return static_cast<Py_ssize_t>(self_storage(self)->nbytes); }
+static PyObject* storage_data_ptr(PyObject* self, PyObject*) { return PyLong_FromVoidPtr(self_storage(self)->data); }
+static PyObject* storage_device(PyObject* self, void*) { return device_object(self_storage(self)->device); }
+static PyObject* storage_resizable(PyObject* self, PyObject*) { return PyBool_FromLong(self_storage(self)->resizable); }
+
+static PyObject* storage_resize_method(PyObject* self, PyObject* arg) {
+  Py_ssize_t n = PyNumber_AsSsize_t(arg, PyExc_OverflowError);
+  if (n == -1 && PyErr_Occurred()) return nullptr;
+  if (n < 0) {
+    PyErr_Format(PyExc_RuntimeError, "resize_: storage size must not be negative, got %zd", n);
+    return nullptr;
+  }
+  if (!storage_resize(self_storage(self), static_cast<size_t>(n))) return nullptr;
+  return Py_NewRef(self);
+}
+
+static bool check_host(Storage* s, const char* what) {
+  if (s->device.type == kCPU) return true;
+  PyErr_Format(PyExc_RuntimeError, "%s: the storage is on device '%s'; move it to cpu first", what, device_type_name(s->device.type));
+  return false;
+}
+
+static PyObject* storage_item(PyObject* self, Py_ssize_t i) {
+  Storage* s = self_storage(self);
+  if (!check_host(s, "UntypedStorage indexing")) return nullptr;
+  if (i < 0 || static_cast<size_t>(i) >= s->nbytes) {
+    PyErr_Format(PyExc_IndexError, "index %zd out of range for storage of size %zu", i, s->nbytes);
+    return nullptr;
+  }
+  return PyLong_FromLong(static_cast<uint8_t>(s->data[i]));
+}
+
+static PyObject* storage_bytes(PyObject* self, PyObject*) {
+  Storage* s = self_storage(self);
+  if (!check_host(s, "UntypedStorage.tobytes")) return nullptr;
+  return PyBytes_FromStringAndSize(s->data, static_cast<Py_ssize_t>(s->nbytes));
+}
+
+static PyObject* storage_write(PyObject* self, PyObject* args) {
+  Py_buffer view;
+  Py_ssize_t at = 0;
+  if (!PyArg_ParseTuple(args, "y*|n", &view, &at)) return nullptr;
+  Storage* s = self_storage(self);
+  bool ok = check_host(s, "UntypedStorage.write");
+  if (ok && (at < 0 || static_cast<size_t>(at) + view.len > s->nbytes)) {
+    PyErr_Format(PyExc_ValueError, "UntypedStorage.write: %zd bytes at %zd do not fit in a storage of %zu bytes", view.len, at, s->nbytes);
+    ok = false;
+  }
+  if (ok) memcpy(s->data + at, view.buf, view.len);
+  PyBuffer_Release(&view);
+  if (!ok) return nullptr;
+  Py_RETURN_NONE;
+}
+
+static int storage_getbuffer(PyObject* self, Py_buffer* view, int flags) {
+  Storage* s = self_storage(self);
+  if (!check_host(s, "buffer of UntypedStorage")) return -1;
+  return PyBuffer_FillInfo(view, self, s->data, static_cast<Py_ssize_t>(s->nbytes), 0, flags);
+}
+
+static PyObject* storage_compare(PyObject* a, PyObject* b, int op) {
+  if (Py_TYPE(a) != StorageType || Py_TYPE(b) != StorageType || (op != Py_EQ && op != Py_NE)) Py_RETURN_NOTIMPLEMENTED;
+  return PyBool_FromLong((self_storage(a) == self_storage(b)) == (op == Py_EQ));
+}
+static Py_hash_t storage_hash(PyObject* self) { return reinterpret_cast<Py_hash_t>(self_storage(self)) >> 4; }
+static PyObject* storage_cdata(PyObject* self, void*) { return PyLong_FromVoidPtr(self_storage(self)); }
+
+static PyObject* storage_new_method(PyTypeObject*, PyObject* args, PyObject* kwargs) {
+  static const char* names[] = {"size", "device", nullptr};
+  Py_ssize_t size = 0;
+  PyObject* device = nullptr;
+  Device d;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|nO:UntypedStorage", const_cast<char**>(names), &size, &device)) return nullptr;
+  if (device && device != Py_None && !parse_device(device, &d)) return nullptr;
+  if (size < 0) {
+    PyErr_Format(PyExc_RuntimeError, "UntypedStorage: size must not be negative, got %zd", size);
+    return nullptr;
+  }
+  Storage* s = storage_new(static_cast<size_t>(size), d);
+  if (!s) return nullptr;
+  PyObject* o = storage_object(s);
+  s->drop();
+  return o;
+}
+
+static PyMethodDef storage_methods[] = {
+    {"nbytes", storage_nbytes, METH_NOARGS, "size in bytes"},
+    {"size", storage_nbytes, METH_NOARGS, "size in bytes"},
+    {"data_ptr", storage_data_ptr, METH_NOARGS, "address of the first byte"},
+    {"resizable", storage_resizable, METH_NOARGS, "whether resize_ may be called"},
+    {"resize_", storage_resize_method, METH_O, "grow or shrink in place, keeping the leading bytes"},
+    {"tobytes", storage_bytes, METH_NOARGS, "a copy of the bytes"},
+    {"write", storage_write, METH_VARARGS, "write(bytes, at=0): overwrite bytes"},
+    {}};
+static PyGetSetDef storage_getset[] = {{"device", storage_device, nullptr, nullptr, nullptr}, {"_cdata", storage_cdata, nullptr, nullptr, nullptr}, {}};
+static PyMemberDef storage_members[] = {{"__weaklistoffset__", T_PYSSIZET, offsetof(StorageObject, weakrefs), READONLY, nullptr}, {}};
+static PyType_Slot storage_slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(storage_dealloc)},
+                                      {Py_tp_methods, storage_methods},
+                                      {Py_tp_getset, storage_getset},
+                                      {Py_tp_members, storage_members},
+                                      {Py_sq_length, reinterpret_cast<void*>(storage_length)},
+                                      {Py_sq_item, reinterpret_cast<void*>(storage_item)},
+                                      {Py_bf_getbuffer, reinterpret_cast<void*>(storage_getbuffer)},
+                                      {Py_tp_richcompare, reinterpret_cast<void*>(storage_compare)},
+                                      {Py_tp_hash, reinterpret_cast<void*>(storage_hash)},
+                                      {Py_tp_new, reinterpret_cast<void*>(storage_new_method)},
+                                      {Py_tp_doc, const_cast<char*>("The bytes one or more tensors look at.")},
+                                      {0, nullptr}};
+static PyType_Spec storage_spec = {"rushlight.UntypedStorage", sizeof(StorageObject), 0, Py_TPFLAGS_DEFAULT, storage_slots};
+
+static PyObject* py_memory_stats(PyObject*, PyObject*) {
+  MemoryStats s = memory_stats();
+  return Py_BuildValue("{s:n,s:n,s:n}", "allocated", s.allocated, "cached", s.cached, "peak", s.peak);
+}
+static PyObject* py_empty_cache(PyObject*, PyObject*) {
+  empty_cache();
+  Py_RETURN_NONE;
+}
+static PyObject* py_reset_peak(PyObject*, PyObject*) {
+  reset_peak_memory();
+  Py_RETURN_NONE;
+}
+
+static PyMethodDef functions[] = {{"memory_stats", py_memory_stats, METH_NOARGS, "bytes allocated, cached and at the peak on the cpu"},
+                                  {"empty_cache", py_empty_cache, METH_NOARGS, "give cached large blocks back to the system"},
+                                  {"reset_peak_memory", py_reset_peak, METH_NOARGS, "start a new peak measurement"},
+                                  {}};
+
+int init_storage(PyObject* module) {
+  StorageType = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&storage_spec));
+  if (!StorageType || PyModule_AddObjectRef(module, "UntypedStorage", reinterpret_cast<PyObject*>(StorageType))) return -1;
+  return PyModule_AddFunctions(module, functions);
+}
+
+}  // namespace rl

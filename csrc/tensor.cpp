@@ -1,0 +1,588 @@
+// The Tensor type: life, geometry, and the attributes that need no op. Methods that are ops are installed from Python.
+#include "tensor.h"
+
+#include <structmember.h>
+
+#include <cstdlib>
+
+#include "geometry.h"
+#include "tape.h"
+
+namespace rl {
+
+PyTypeObject* TensorType;
+static PyTypeObject* SizeType;
+static PyObject* disabled_torch_function;   // the marker Parameter uses to stay on the fast path
+static PyObject* str_torch_function;
+static PyObject* str_torch_dispatch;
+static PyObject* strided_layout;            // rushlight.strided, told to us by Python
+
+// --- life ---------------------------------------------------------------------------------------------------------
+
+// Dead plain tensors are kept for the next op: making one through the collector costs as much as a small kernel.
+static Tensor* spare_tensors[256];
+static int num_spare = 0;
+
+static bool set_ndim(Tensor* t, int ndim) {
+  t->ndim = static_cast<uint8_t>(ndim);
+  if (ndim <= kInlineDims) {
+    t->geometry = t->inline_geometry;
+    return true;
+  }
+  t->geometry = static_cast<int64_t*>(malloc(sizeof(int64_t) * 2 * ndim));
+  if (!t->geometry) PyErr_NoMemory();
+  return t->geometry != nullptr;
+}
+
+uint32_t subclass_keys(PyTypeObject* type) {
+  if (type == TensorType) return 0;
+  Ref handler(PyObject_GetAttr(reinterpret_cast<PyObject*>(type), str_torch_function));
+  if (!handler) PyErr_Clear();
+  bool plain = handler.p == disabled_torch_function;
+  Ref dispatch(PyObject_GetAttr(reinterpret_cast<PyObject*>(type), str_torch_dispatch));
+  if (!dispatch) PyErr_Clear();
+  if (dispatch && dispatch.p != disabled_torch_function && dispatch.p != Py_None) plain = false;
+  return plain ? 0 : static_cast<uint32_t>(kKeySubclass);
+}
+
+Tensor* tensor_alloc(PyTypeObject* type, int ndim) {
+  Tensor* t;
+  if (type == TensorType && num_spare) {
+    t = spare_tensors[--num_spare];
+    PyObject_Init(reinterpret_cast<PyObject*>(t), type);
+  } else if (type == TensorType) {
+    t = PyObject_GC_New(Tensor, TensorType);
+    if (!t) return nullptr;
+  } else {
+    t = reinterpret_cast<Tensor*>(type->tp_alloc(type, 0));
+    if (!t) return nullptr;
+  }
+  memset(&t->storage, 0, offsetof(Tensor, inline_geometry) - offsetof(Tensor, storage));
+  if (type != TensorType) t->keys = subclass_keys(type);
+  if (!set_ndim(t, ndim)) {
+    t->ndim = 0;
+    t->geometry = t->inline_geometry;
+    Py_DECREF(t);
+    return nullptr;
+  }
+  return t;
+}
+
+void tensor_finish_geometry(Tensor* t) {
+  int64_t n = 1;
+  for (int i = 0; i < t->ndim; i++) n *= t->sizes()[i];
+  t->numel = n;
+  t->flags &= ~(kContiguous | kDenseNonOverlapping);
+  if (is_contiguous(t->sizes(), t->strides(), t->ndim))
+    t->flags |= kContiguous | kDenseNonOverlapping;
+  else if (is_dense_nonoverlapping(t->sizes(), t->strides(), t->ndim))
+    t->flags |= kDenseNonOverlapping;
+}
+
+static bool bad_size(const int64_t* sizes, int ndim) {
+  Ref shape(int_tuple(sizes, ndim));
+  if (!shape) return false;
+  for (int i = 0; i < ndim; i++)
+    if (sizes[i] < 0) {
+      PyErr_Format(PyExc_RuntimeError, "Trying to create tensor with negative dimension %lld: %R", static_cast<long long>(sizes[i]), shape.p);
+      return false;
+    }
+  PyErr_Format(PyExc_RuntimeError, "tensor of size %R is too large: its storage size calculation overflowed", shape.p);
+  return false;
+}
+
+Tensor* tensor_empty(const int64_t* sizes, const int64_t* strides, int ndim, DType dtype, Device device) {
+  int64_t numel = checked_numel(sizes, ndim), span = numel, nbytes;
+  if (numel < 0) return bad_size(sizes, ndim), nullptr;
+  if (strides && (span = span_elements(sizes, strides, ndim)) < 0) return bad_size(sizes, ndim), nullptr;
+  if (__builtin_mul_overflow(span, static_cast<int64_t>(itemsize(dtype)), &nbytes)) return bad_size(sizes, ndim), nullptr;
+  Storage* s = storage_new(static_cast<size_t>(nbytes), device);
+  if (!s) return nullptr;
+  Tensor* t = tensor_alloc(TensorType, ndim);
+  if (!t) {
+    s->drop();
+    return nullptr;
+  }
+  t->storage = s;
+  t->dtype = dtype;
+  t->device = device;
+  memcpy(t->geometry, sizes, sizeof(int64_t) * ndim);
+  if (strides) {
+    memcpy(t->geometry + ndim, strides, sizeof(int64_t) * ndim);
+    tensor_finish_geometry(t);
+  } else {
+    contiguous_strides(sizes, ndim, t->geometry + ndim);
+    t->numel = numel;
+    t->flags |= kContiguous | kDenseNonOverlapping;
+  }
+  if (tls.inference) t->flags |= kInference;
+  return t;
+}
+
+Version* tensor_version(Tensor* t) {
+  if (!t->version) t->version = new Version;
+  return t->version;
+}
+
+void tensor_share_version(Tensor* from, Tensor* to) {
+  Version* v = tensor_version(from);
+  v->refs++;
+  Version* old = to->version;
+  to->version = v;
+  if (old && --old->refs == 0) delete old;
+}
+
+Tensor* tensor_alias(Tensor* base, const int64_t* sizes, const int64_t* strides, int ndim, int64_t offset, DType dtype) {
+  Tensor* t = tensor_alloc(TensorType, ndim);
+  if (!t) return nullptr;
+  t->storage = base->storage;
+  t->storage->retain();
+  t->dtype = dtype;
+  t->device = base->device;
+  t->offset = offset;
+  memcpy(t->geometry, sizes, sizeof(int64_t) * ndim);
+  memcpy(t->geometry + ndim, strides, sizeof(int64_t) * ndim);
+  tensor_finish_geometry(t);
+  t->flags |= base->flags & kInference;
+  return t;
+}
+
+Tensor* tensor_shallow_copy(Tensor* t, bool share_version) {
+  Tensor* copy = tensor_alias(t, t->sizes(), t->strides(), t->ndim, t->offset, t->dtype);
+  if (copy && share_version && !(t->flags & kInference)) tensor_share_version(t, copy);
+  return copy;
+}
+
+void tensor_set_geometry(Tensor* t, const int64_t* sizes, const int64_t* strides, int ndim, int64_t offset) {
+  int64_t copy[2 * kMaxDims];
+  memcpy(copy, sizes, sizeof(int64_t) * ndim);
+  memcpy(copy + ndim, strides, sizeof(int64_t) * ndim);
+  if (t->geometry != t->inline_geometry) free(t->geometry);
+  if (!set_ndim(t, ndim)) return;
+  memcpy(t->geometry, copy, sizeof(int64_t) * 2 * ndim);
+  t->offset = offset;
+  tensor_finish_geometry(t);
+}
+
+AutogradExtra* tensor_extra(Tensor* t) {
+  if (!t->extra) {
+    t->extra = new AutogradExtra;
+    tensor_track(t);
+  }
+  return t->extra;
+}
+
+void tensor_track(Tensor* t) {
+  if (!PyObject_GC_IsTracked(as_object(t))) PyObject_GC_Track(t);
+}
+
+static int tensor_traverse(PyObject* self, visitproc visit, void* arg) {
+  Tensor* t = as_tensor(self);
+  Py_VISIT(Py_TYPE(self));
+  Py_VISIT(t->dict);
+  Py_VISIT(t->grad);
+  Py_VISIT(t->grad_fn);
+  if (t->view) Py_VISIT(t->view->base);
+  if (t->extra) {
+    Py_VISIT(t->extra->hooks);
+    Py_VISIT(t->extra->post_accumulate);
+    Py_VISIT(t->extra->tangent);
+  }
+  return 0;
+}
+
+static int tensor_clear(PyObject* self) {
+  Tensor* t = as_tensor(self);
+  Py_CLEAR(t->dict);
+  tape_free_autograd(t);
+  return 0;
+}
+
+static void tensor_dealloc(PyObject* self) {
+  Tensor* t = as_tensor(self);
+  if (PyObject_GC_IsTracked(self)) PyObject_GC_UnTrack(self);
+  if (t->weakrefs) PyObject_ClearWeakRefs(self);
+  if (t->dict) Py_CLEAR(t->dict);
+  if (t->grad_fn || t->grad || t->view || t->extra) tape_free_autograd(t);
+  if (t->version && --t->version->refs == 0) delete t->version;
+  t->version = nullptr;
+  if (t->storage) t->storage->drop();
+  t->storage = nullptr;
+  if (t->geometry != t->inline_geometry) free(t->geometry);
+  PyTypeObject* type = Py_TYPE(self);
+  if (type == TensorType && num_spare < 256)
+    spare_tensors[num_spare++] = t;
+  else
+    type->tp_free(self);
+  Py_DECREF(type);
+}
+
+static int tensor_setattr(PyObject* self, PyObject* name, PyObject* value) {
+  tensor_track(as_tensor(self));   // attributes can close a cycle
+  return PyObject_GenericSetAttr(self, name, value);
+}
+
+// --- reading Python values ------------------------------------------------------------------------------------------
+
+PyObject* int_tuple(const int64_t* values, int n) {
+  PyObject* tuple = PyTuple_New(n);
+  for (int i = 0; tuple && i < n; i++) PyTuple_SET_ITEM(tuple, i, PyLong_FromLongLong(values[i]));
+  return tuple;
+}
+
+PyObject* size_object(const int64_t* sizes, int ndim) {
+  PyObject* self = SizeType->tp_alloc(SizeType, ndim);
+  for (int i = 0; self && i < ndim; i++) PyTuple_SET_ITEM(self, i, PyLong_FromLongLong(sizes[i]));
+  return self;
+}
+
+int read_ints(PyObject* seq, int64_t* out, int max, const char* what) {
+  Ref fast(PySequence_Fast(seq, ""));
+  if (!fast) {
+    PyErr_Format(PyExc_TypeError, "%s: expected a sequence of ints, got %s", what, Py_TYPE(seq)->tp_name);
+    return -1;
+  }
+  Py_ssize_t n = PySequence_Fast_GET_SIZE(fast.p);
+  if (n > max) {
+    PyErr_Format(PyExc_RuntimeError, "%s: at most %d dimensions are supported, got %zd", what, max, n);
+    return -1;
+  }
+  for (Py_ssize_t i = 0; i < n; i++) {
+    PyObject* item = PySequence_Fast_GET_ITEM(fast.p, i);
+    int overflow = 0;
+    if (PyLong_Check(item)) {
+      out[i] = PyLong_AsLongLongAndOverflow(item, &overflow);
+    } else {
+      Ref index(PyNumber_Index(item));
+      if (!index) {
+        PyErr_Format(PyExc_TypeError, "%s: expected ints, but element %zd is a %s", what, i, Py_TYPE(item)->tp_name);
+        return -1;
+      }
+      out[i] = PyLong_AsLongLongAndOverflow(index.p, &overflow);
+    }
+    if (overflow) {
+      PyErr_Format(PyExc_RuntimeError, "%s: element %zd (%R) does not fit in 64 bits", what, i, item);
+      return -1;
+    }
+  }
+  return static_cast<int>(n);
+}
+
+// --- attributes -----------------------------------------------------------------------------------------------------
+
+static PyObject* get_shape(PyObject* self, void*) { return size_object(as_tensor(self)->sizes(), as_tensor(self)->ndim); }
+static PyObject* get_dtype(PyObject* self, void*) { return Py_NewRef(dtype_object(as_tensor(self)->dtype)); }
+static PyObject* get_device(PyObject* self, void*) { return device_object(as_tensor(self)->device); }
+static PyObject* get_ndim(PyObject* self, void*) { return PyLong_FromLong(as_tensor(self)->ndim); }
+static PyObject* get_itemsize(PyObject* self, void*) { return PyLong_FromLong(itemsize(as_tensor(self)->dtype)); }
+static PyObject* get_nbytes(PyObject* self, void*) {
+  return PyLong_FromLongLong(as_tensor(self)->numel * itemsize(as_tensor(self)->dtype));
+}
+static PyObject* get_version(PyObject* self, void*) {
+  if (as_tensor(self)->flags & kInference) {
+    PyErr_SetString(PyExc_RuntimeError, "Inference tensors do not track version counter.");
+    return nullptr;
+  }
+  return PyLong_FromUnsignedLong(as_tensor(self)->current_version());
+}
+static PyObject* get_is_cpu(PyObject* self, void*) { return PyBool_FromLong(as_tensor(self)->device.type == kCPU); }
+static PyObject* get_is_meta(PyObject* self, void*) { return PyBool_FromLong(as_tensor(self)->device.type == kMeta); }
+static PyObject* get_keys(PyObject* self, void*) { return PyLong_FromUnsignedLong(as_tensor(self)->keys); }
+static int set_keys(PyObject* self, PyObject* value, void*) {
+  unsigned long keys = PyLong_AsUnsignedLong(value);
+  if (keys == static_cast<unsigned long>(-1) && PyErr_Occurred()) return -1;
+  as_tensor(self)->keys = static_cast<uint32_t>(keys);
+  return 0;
+}
+static PyObject* get_wrapped(PyObject* self, void*) { return PyBool_FromLong(as_tensor(self)->flags & kWrappedNumber); }
+static int set_wrapped(PyObject* self, PyObject* value, void*) {
+  int on = PyObject_IsTrue(value);
+  if (on < 0) return -1;
+  if (on) as_tensor(self)->flags |= kWrappedNumber;
+  else as_tensor(self)->flags &= ~kWrappedNumber;
+  return 0;
+}
+static PyObject* get_layout(PyObject*, void*) { return Py_NewRef(strided_layout ? strided_layout : Py_None); }
+
+static PyObject* m_dim(PyObject* self, PyObject*) { return PyLong_FromLong(as_tensor(self)->ndim); }
+static PyObject* m_numel(PyObject* self, PyObject*) { return PyLong_FromLongLong(as_tensor(self)->numel); }
+static PyObject* m_element_size(PyObject* self, PyObject*) { return get_itemsize(self, nullptr); }
+static PyObject* m_storage_offset(PyObject* self, PyObject*) { return PyLong_FromLongLong(as_tensor(self)->offset); }
+static PyObject* m_data_ptr(PyObject* self, PyObject*) {
+  Tensor* t = as_tensor(self);
+  return PyLong_FromVoidPtr(t->storage->data ? t->data() : nullptr);
+}
+static PyObject* m_is_floating(PyObject* self, PyObject*) { return PyBool_FromLong(is_float(as_tensor(self)->dtype)); }
+static PyObject* m_is_complex(PyObject* self, PyObject*) { return PyBool_FromLong(is_complex(as_tensor(self)->dtype)); }
+static PyObject* m_is_signed(PyObject* self, PyObject*) { return PyBool_FromLong(info(as_tensor(self)->dtype).is_signed); }
+static PyObject* m_is_inference(PyObject* self, PyObject*) { return PyBool_FromLong(as_tensor(self)->flags & kInference); }
+static PyObject* m_untyped_storage(PyObject* self, PyObject*) { return storage_object(as_tensor(self)->storage); }
+static PyObject* m_is_channels_last(PyObject* self, PyObject*) {
+  Tensor* t = as_tensor(self);
+  return PyBool_FromLong(is_channels_last(t->sizes(), t->strides(), t->ndim));
+}
+static PyObject* m_is_contiguous(PyObject* self, PyObject*) { return PyBool_FromLong(as_tensor(self)->contiguous()); }
+static PyObject* m_is_dense(PyObject* self, PyObject*) { return PyBool_FromLong(as_tensor(self)->flags & kDenseNonOverlapping); }
+static PyObject* m_overlaps_itself(PyObject* self, PyObject*) {
+  Tensor* t = as_tensor(self);
+  return PyBool_FromLong(has_internal_overlap(t->sizes(), t->strides(), t->ndim));
+}
+
+static bool one_dim(Tensor* t, PyObject* dim, int64_t* out, const char* op) {
+  int64_t d = PyNumber_AsSsize_t(dim, PyExc_IndexError);
+  if (d == -1 && PyErr_Occurred()) return false;
+  int64_t n = t->ndim;
+  if (d < -n || d >= n) {
+    PyErr_Format(PyExc_IndexError, "%s: dimension out of range (expected to be in range of [%lld, %lld], but got %lld)", op,
+                 static_cast<long long>(n ? -n : -1), static_cast<long long>(n ? n - 1 : 0), static_cast<long long>(d));
+    return false;
+  }
+  *out = d < 0 ? d + n : d;
+  return true;
+}
+
+static PyObject* size_or_stride(PyObject* self, PyObject* args, PyObject* kwargs, bool stride) {
+  static const char* names[] = {"dim", nullptr};
+  PyObject* dim = Py_None;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, stride ? "|O:stride" : "|O:size", const_cast<char**>(names), &dim)) return nullptr;
+  Tensor* t = as_tensor(self);
+  const int64_t* values = stride ? t->strides() : t->sizes();
+  if (dim == Py_None) return stride ? int_tuple(values, t->ndim) : size_object(values, t->ndim);
+  int64_t d;
+  if (!one_dim(t, dim, &d, stride ? "stride" : "size")) return nullptr;
+  return PyLong_FromLongLong(values[d]);
+}
+static PyObject* m_size(PyObject* self, PyObject* args, PyObject* kwargs) { return size_or_stride(self, args, kwargs, false); }
+static PyObject* m_stride(PyObject* self, PyObject* args, PyObject* kwargs) { return size_or_stride(self, args, kwargs, true); }
+
+static Py_ssize_t tensor_length(PyObject* self) {
+  Tensor* t = as_tensor(self);
+  if (t->ndim == 0) {
+    PyErr_SetString(PyExc_TypeError, "len() of a 0-d tensor");
+    return -1;
+  }
+  return t->sizes()[0];
+}
+
+static PyObject* m_set_storage(PyObject* self, PyObject* args) {
+  PyObject *storage, *sizes, *strides;
+  Py_ssize_t offset;
+  if (!PyArg_ParseTuple(args, "O!nOO", StorageType, &storage, &offset, &sizes, &strides)) return nullptr;
+  Tensor* t = as_tensor(self);
+  int64_t s[kMaxDims], st[kMaxDims];
+  int n = read_ints(sizes, s, kMaxDims, "set_"), m = read_ints(strides, st, kMaxDims, "set_");
+  if (n < 0 || m < 0) return nullptr;
+  if (n != m) return PyErr_Format(PyExc_RuntimeError, "set_: mismatched lengths of size (%d) and stride (%d)", n, m), nullptr;
+  Storage* fresh = reinterpret_cast<StorageObject*>(storage)->storage;
+  if (checked_numel(s, n) < 0) return bad_size(s, n), nullptr;
+  int64_t span = span_elements(s, st, n), need;
+  if (span < 0 || offset < 0 || __builtin_mul_overflow(span + offset, static_cast<int64_t>(itemsize(t->dtype)), &need))
+    return PyErr_SetString(PyExc_RuntimeError, "set_: sizes, strides or offset are out of range"), nullptr;
+  if (span && static_cast<size_t>(need) > fresh->nbytes)
+    return PyErr_Format(PyExc_RuntimeError, "set_: needs %lld bytes but the storage holds %zu", static_cast<long long>(need), fresh->nbytes), nullptr;
+  fresh->retain();
+  t->storage->drop();
+  t->storage = fresh;
+  t->device = fresh->device;
+  tensor_set_geometry(t, s, st, n, offset);
+  Py_RETURN_NONE;
+}
+
+static PyGetSetDef tensor_getset[] = {
+    {"shape", get_shape, nullptr, "the sizes, as a Size", nullptr},
+    {"dtype", get_dtype, nullptr, "the type of the elements", nullptr},
+    {"device", get_device, nullptr, "where the elements live", nullptr},
+    {"ndim", get_ndim, nullptr, "how many dimensions", nullptr},
+    {"itemsize", get_itemsize, nullptr, "bytes per element", nullptr},
+    {"nbytes", get_nbytes, nullptr, "bytes of all elements", nullptr},
+    {"layout", get_layout, nullptr, "always rushlight.strided here", nullptr},
+    {"is_cpu", get_is_cpu, nullptr, nullptr, nullptr},
+    {"is_meta", get_is_meta, nullptr, nullptr, nullptr},
+    {"_version", get_version, nullptr, "how many in-place writes this tensor and its views have seen", nullptr},
+    {"_keys", get_keys, set_keys, "dispatch key bits of this tensor", nullptr},
+    {"_is_wrapped_number", get_wrapped, set_wrapped, "made from a Python number: weak in type promotion", nullptr},
+    {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
+    {}};
+
+static PyMethodDef tensor_methods[] = {
+    {"dim", m_dim, METH_NOARGS, "how many dimensions"},
+    {"ndimension", m_dim, METH_NOARGS, "how many dimensions"},
+    {"numel", m_numel, METH_NOARGS, "how many elements"},
+    {"nelement", m_numel, METH_NOARGS, "how many elements"},
+    {"size", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(m_size)), METH_VARARGS | METH_KEYWORDS, "size(dim=None): the sizes, or one of them"},
+    {"stride", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(m_stride)), METH_VARARGS | METH_KEYWORDS, "stride(dim=None): steps in elements, or one of them"},
+    {"element_size", m_element_size, METH_NOARGS, "bytes per element"},
+    {"storage_offset", m_storage_offset, METH_NOARGS, "first element, counted in the storage"},
+    {"data_ptr", m_data_ptr, METH_NOARGS, "address of the first element"},
+    {"is_floating_point", m_is_floating, METH_NOARGS, nullptr},
+    {"is_complex", m_is_complex, METH_NOARGS, nullptr},
+    {"is_signed", m_is_signed, METH_NOARGS, nullptr},
+    {"is_inference", m_is_inference, METH_NOARGS, nullptr},
+    {"untyped_storage", m_untyped_storage, METH_NOARGS, "the bytes this tensor looks at"},
+    {"_is_contiguous", m_is_contiguous, METH_NOARGS, "row-major and dense"},
+    {"_is_channels_last", m_is_channels_last, METH_NOARGS, nullptr},
+    {"_is_dense", m_is_dense, METH_NOARGS, "dense and non-overlapping in some order of dims"},
+    {"_overlaps_itself", m_overlaps_itself, METH_NOARGS, "two indices may reach one element"},
+    {"_set_storage", m_set_storage, METH_VARARGS, "(storage, offset, size, stride): look at other bytes"},
+    {}};
+
+static PyMemberDef tensor_members[] = {{"__dictoffset__", T_PYSSIZET, offsetof(Tensor, dict), READONLY, nullptr},
+                                       {"__weaklistoffset__", T_PYSSIZET, offsetof(Tensor, weakrefs), READONLY, nullptr},
+                                       {}};
+
+static PyObject* tensor_new(PyTypeObject* type, PyObject*, PyObject*) {
+  Tensor* t = tensor_alloc(type, 1);
+  if (!t) return nullptr;
+  t->dtype = DType::F32;
+  t->storage = storage_new(0, Device{});
+  t->geometry[0] = 0;
+  t->geometry[1] = 1;
+  tensor_finish_geometry(t);
+  return as_object(t);
+}
+
+static PyType_Slot tensor_slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(tensor_dealloc)},
+                                     {Py_tp_traverse, reinterpret_cast<void*>(tensor_traverse)},
+                                     {Py_tp_clear, reinterpret_cast<void*>(tensor_clear)},
+                                     {Py_tp_setattro, reinterpret_cast<void*>(tensor_setattr)},
+                                     {Py_tp_getset, tensor_getset},
+                                     {Py_tp_methods, tensor_methods},
+                                     {Py_tp_members, tensor_members},
+                                     {Py_tp_new, reinterpret_cast<void*>(tensor_new)},
+                                     {Py_mp_length, reinterpret_cast<void*>(tensor_length)},
+                                     {Py_tp_doc, const_cast<char*>("An array with a place in the autograd graph.")},
+                                     {0, nullptr}};
+static PyType_Spec tensor_spec = {"rushlight.Tensor", sizeof(Tensor), 0,
+                                  Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, tensor_slots};
+
+// --- module functions -----------------------------------------------------------------------------------------------
+
+static PyObject* py_empty(PyObject*, PyObject* args) {
+  PyObject *sizes, *strides, *dtype, *device;
+  if (!PyArg_ParseTuple(args, "OOO!O", &sizes, &strides, DTypeType, &dtype, &device)) return nullptr;
+  int64_t s[kMaxDims], st[kMaxDims];
+  Device d;
+  int n = read_ints(sizes, s, kMaxDims, "empty");
+  if (n < 0 || (device != Py_None && !parse_device(device, &d))) return nullptr;
+  if (strides != Py_None) {
+    int m = read_ints(strides, st, kMaxDims, "empty_strided");
+    if (m < 0) return nullptr;
+    if (m != n) return PyErr_Format(PyExc_RuntimeError, "empty_strided: dimensionality of sizes (%d) must match dimensionality of strides (%d)", n, m), nullptr;
+    for (int i = 0; i < m; i++)
+      if (st[i] < 0) return PyErr_Format(PyExc_RuntimeError, "empty_strided: negative strides are not supported, got %lld at dimension %d", static_cast<long long>(st[i]), i), nullptr;
+  }
+  return as_object(tensor_empty(s, strides == Py_None ? nullptr : st, n, dtype_of(dtype), d));
+}
+
+// alias(base, sizes, strides, offset, dtype): geometry is checked against the storage, so no view can reach past it.
+static PyObject* py_alias(PyObject*, PyObject* args) {
+  PyObject *base, *sizes, *strides, *dtype = Py_None;
+  Py_ssize_t offset;
+  if (!PyArg_ParseTuple(args, "O!OOn|O", TensorType, &base, &sizes, &strides, &offset, &dtype)) return nullptr;
+  Tensor* b = as_tensor(base);
+  int64_t s[kMaxDims], st[kMaxDims];
+  int n = read_ints(sizes, s, kMaxDims, "as_strided"), m = read_ints(strides, st, kMaxDims, "as_strided");
+  if (n < 0 || m < 0) return nullptr;
+  if (n != m) return PyErr_Format(PyExc_RuntimeError, "as_strided: mismatch in length of strides and shape (%d and %d)", m, n), nullptr;
+  for (int i = 0; i < n; i++)
+    if (st[i] < 0) return PyErr_SetString(PyExc_RuntimeError, "as_strided: Negative strides are not supported at the moment"), nullptr;
+  if (checked_numel(s, n) < 0) return bad_size(s, n), nullptr;
+  DType d = dtype == Py_None ? b->dtype : dtype_of(dtype);
+  int64_t span = span_elements(s, st, n), need;
+  if (span < 0 || offset < 0 || __builtin_mul_overflow(span + offset, static_cast<int64_t>(itemsize(d)), &need))
+    return PyErr_Format(PyExc_RuntimeError, "as_strided: sizes, strides or offset (%zd) out of range", offset), nullptr;
+  if (span && static_cast<size_t>(need) > b->storage->nbytes)
+    return PyErr_Format(PyExc_RuntimeError, "as_strided: setStorage: sizes %R, strides %R, storage offset %zd require a storage size of %lld bytes, which is out of bounds for storage of size %zu",
+                        sizes, strides, offset, static_cast<long long>(need), b->storage->nbytes), nullptr;
+  Tensor* t = tensor_alias(b, s, st, n, offset, d);
+  if (t && !(b->flags & kInference)) tensor_share_version(b, t);
+  return as_object(t);
+}
+
+static PyObject* py_shallow_copy(PyObject*, PyObject* args) {
+  PyObject *tensor, *type = nullptr;
+  int share = 1;
+  if (!PyArg_ParseTuple(args, "O!|pO", TensorType, &tensor, &share, &type)) return nullptr;
+  Tensor* t = as_tensor(tensor);
+  if (!type || type == as_object(TensorType)) return as_object(tensor_shallow_copy(t, share));
+  if (!PyType_Check(type) || !PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(type), TensorType))
+    return PyErr_Format(PyExc_TypeError, "expected a subclass of Tensor, got %R", type), nullptr;
+  Tensor* copy = tensor_alloc(reinterpret_cast<PyTypeObject*>(type), t->ndim);
+  if (!copy) return nullptr;
+  copy->storage = t->storage;
+  t->storage->retain();
+  copy->dtype = t->dtype;
+  copy->device = t->device;
+  tensor_set_geometry(copy, t->sizes(), t->strides(), t->ndim, t->offset);
+  copy->flags |= t->flags & kInference;
+  if (share && !(t->flags & kInference)) tensor_share_version(t, copy);
+  return as_object(copy);
+}
+
+// Makes `tensor` look at what `source` looks at: the `x.data = y` of training loops.
+static PyObject* py_set_data(PyObject*, PyObject* args) {
+  PyObject *tensor, *source;
+  if (!PyArg_ParseTuple(args, "O!O!", TensorType, &tensor, TensorType, &source)) return nullptr;
+  Tensor *t = as_tensor(tensor), *s = as_tensor(source);
+  s->storage->retain();
+  t->storage->drop();
+  t->storage = s->storage;
+  t->dtype = s->dtype;
+  t->device = s->device;
+  tensor_set_geometry(t, s->sizes(), s->strides(), s->ndim, s->offset);
+  Py_RETURN_NONE;
+}
+
+static PyObject* py_bump(PyObject*, PyObject* tensor) {
+  if (!is_tensor(tensor)) return PyErr_Format(PyExc_TypeError, "expected a Tensor, got %s", Py_TYPE(tensor)->tp_name), nullptr;
+  tensor_bump(as_tensor(tensor));
+  Py_RETURN_NONE;
+}
+
+static PyObject* py_set_layout(PyObject*, PyObject* layout) {
+  strided_layout = Py_NewRef(layout);
+  Py_RETURN_NONE;
+}
+static PyObject* py_set_size_type(PyObject*, PyObject* type) {
+  SizeType = reinterpret_cast<PyTypeObject*>(Py_NewRef(type));
+  Py_RETURN_NONE;
+}
+static PyObject* py_disabled(PyObject*, PyObject*) {
+  Py_RETURN_NOTIMPLEMENTED;
+}
+
+static PyObject* py_view_strides(PyObject*, PyObject* args) {
+  PyObject *tensor, *sizes;
+  if (!PyArg_ParseTuple(args, "O!O", TensorType, &tensor, &sizes)) return nullptr;
+  int64_t s[kMaxDims], st[kMaxDims];
+  int n = read_ints(sizes, s, kMaxDims, "view");
+  if (n < 0) return nullptr;
+  Tensor* t = as_tensor(tensor);
+  if (!view_strides(t->sizes(), t->strides(), t->ndim, s, n, st)) Py_RETURN_NONE;
+  return int_tuple(st, n);
+}
+
+static PyMethodDef functions[] = {
+    {"empty", py_empty, METH_VARARGS, "empty(sizes, strides|None, dtype, device|None)"},
+    {"alias", py_alias, METH_VARARGS, "alias(base, sizes, strides, offset[, dtype]): another geometry over the same bytes"},
+    {"shallow_copy", py_shallow_copy, METH_VARARGS, "shallow_copy(tensor, share_version=True, type=Tensor): same bytes, no history"},
+    {"set_data", py_set_data, METH_VARARGS, "set_data(tensor, source)"},
+    {"bump_version", py_bump, METH_O, "count an in-place write"},
+    {"view_strides", py_view_strides, METH_VARARGS, "view_strides(tensor, sizes): strides of such a view, or None"},
+    {"_set_layout", py_set_layout, METH_O, nullptr},
+    {"_set_size_type", py_set_size_type, METH_O, nullptr},
+    {"_disabled_torch_function_impl", py_disabled, METH_VARARGS, "marks a subclass that needs no dispatch of its own"},
+    {}};
+
+int init_tensor(PyObject* module) {
+  str_torch_function = PyUnicode_InternFromString("__torch_function__");
+  str_torch_dispatch = PyUnicode_InternFromString("__torch_dispatch__");
+  SizeType = &PyTuple_Type;
+  TensorType = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&tensor_spec));
+  if (!TensorType || PyModule_AddObjectRef(module, "Tensor", as_object(TensorType))) return -1;
+  if (PyModule_AddFunctions(module, functions)) return -1;
+  disabled_torch_function = PyObject_GetAttrString(module, "_disabled_torch_function_impl");
+  return disabled_torch_function ? 0 : -1;
+}
+
+}  // namespace rl

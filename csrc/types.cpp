@@ -1,0 +1,292 @@
+// dtype and device objects: immutable singletons that Python and the fast path compare by address.
+#include "types.h"
+
+#include <cstdio>
+#include <cstdlib>
+
+namespace rl {
+
+const DTypeInfo kDTypes[] = {
+    {"bool", "b1", 1, false, false, false},
+    {"uint8", "u8", 1, false, false, false},
+    {"int8", "i8", 1, false, false, true},
+    {"int16", "i16", 2, false, false, true},
+    {"int32", "i32", 4, false, false, true},
+    {"int64", "i64", 8, false, false, true},
+    {"float16", "f16", 2, true, false, true},
+    {"float32", "f32", 4, true, false, true},
+    {"float64", "f64", 8, true, false, true},
+    {"complex64", "c64", 8, false, true, true},
+    {"complex128", "c128", 16, false, true, true},
+    {"bfloat16", "bf16", 2, true, false, true},
+    {"uint16", "u16", 2, false, false, false},
+    {"uint32", "u32", 4, false, false, false},
+    {"uint64", "u64", 8, false, false, false},
+    {"float8_e4m3fn", "f8e4m3fn", 1, true, false, true},
+    {"float8_e5m2", "f8e5m2", 1, true, false, true},
+};
+
+thread_local ThreadState tls;
+
+PyTypeObject* DTypeType;
+PyTypeObject* DeviceType;
+static PyObject* dtype_objects[static_cast<int>(DType::Count)];
+
+DeviceEntry kDevices[64];
+int num_devices = 0;
+
+PyObject* dtype_object(DType d) { return dtype_objects[static_cast<int>(d)]; }
+
+static const DTypeInfo& self_info(PyObject* self) { return info(dtype_of(self)); }
+
+static PyObject* dtype_repr(PyObject* self) { return PyUnicode_FromFormat("rushlight.%s", self_info(self).name); }
+static PyObject* dtype_name(PyObject* self, void*) { return PyUnicode_FromString(self_info(self).name); }
+static PyObject* dtype_code(PyObject* self, void*) { return PyUnicode_FromString(self_info(self).code); }
+static PyObject* dtype_itemsize(PyObject* self, void*) { return PyLong_FromLong(self_info(self).itemsize); }
+static PyObject* dtype_is_float(PyObject* self, void*) { return PyBool_FromLong(self_info(self).floating); }
+static PyObject* dtype_is_complex(PyObject* self, void*) { return PyBool_FromLong(self_info(self).complex); }
+static PyObject* dtype_is_signed(PyObject* self, void*) { return PyBool_FromLong(self_info(self).is_signed); }
+static PyObject* dtype_id(PyObject* self, void*) { return PyLong_FromLong(static_cast<long>(dtype_of(self))); }
+
+static PyObject* dtype_to_real(PyObject* self, PyObject*) {
+  DType d = dtype_of(self);
+  DType r = d == DType::C64 ? DType::F32 : d == DType::C128 ? DType::F64 : d;
+  return Py_NewRef(dtype_object(r));
+}
+
+static PyObject* dtype_to_complex(PyObject* self, PyObject*) {
+  DType d = dtype_of(self);
+  DType r = d == DType::F64 || d == DType::C128 ? DType::C128 : DType::C64;
+  return Py_NewRef(dtype_object(r));
+}
+
+static PyObject* dtype_reduce(PyObject* self, PyObject*) {
+  // A string makes pickle look the global up by name, as PyTorch's dtypes do.
+  return PyUnicode_FromString(self_info(self).name);
+}
+
+static PyObject* no_new(PyTypeObject* type, PyObject*, PyObject*) {
+  PyErr_Format(PyExc_TypeError, "cannot create '%s' instances", type->tp_name);
+  return nullptr;
+}
+
+static PyGetSetDef dtype_getset[] = {
+    {"name", dtype_name, nullptr, "the name, such as 'float32'", nullptr},
+    {"code", dtype_code, nullptr, "the loop language's name, such as 'f32'", nullptr},
+    {"itemsize", dtype_itemsize, nullptr, "bytes per element", nullptr},
+    {"is_floating_point", dtype_is_float, nullptr, "true for real floating types", nullptr},
+    {"is_complex", dtype_is_complex, nullptr, "true for complex types", nullptr},
+    {"is_signed", dtype_is_signed, nullptr, "true when negative values exist", nullptr},
+    {"id", dtype_id, nullptr, "the core's number for this type", nullptr},
+    {}};
+static PyMethodDef dtype_methods[] = {
+    {"to_real", dtype_to_real, METH_NOARGS, "the matching real type"},
+    {"to_complex", dtype_to_complex, METH_NOARGS, "the matching complex type"},
+    {"__reduce__", dtype_reduce, METH_NOARGS, nullptr},
+    {}};
+
+static PyType_Slot dtype_slots[] = {{Py_tp_repr, reinterpret_cast<void*>(dtype_repr)},
+                                    {Py_tp_getset, dtype_getset},
+                                    {Py_tp_methods, dtype_methods},
+                                    {Py_tp_new, reinterpret_cast<void*>(no_new)},
+                                    {Py_tp_doc, const_cast<char*>("The type of a tensor's elements.")},
+                                    {0, nullptr}};
+static PyType_Spec dtype_spec = {"rushlight.dtype", sizeof(DTypeObject), 0, Py_TPFLAGS_DEFAULT, dtype_slots};
+
+// --- devices ---------------------------------------------------------------------------------------------------
+
+const char* device_type_name(uint8_t type) { return type < num_devices ? kDevices[type].name : "?"; }
+
+static int find_device_type(const char* name, size_t length) {
+  for (int i = 0; i < num_devices; i++)
+    if (strlen(kDevices[i].name) == length && strncmp(kDevices[i].name, name, length) == 0) return i;
+  return -1;
+}
+
+static PyObject* known_devices() {
+  Ref text(PyUnicode_FromString(""));
+  for (int i = 0; i < num_devices && text; i++)
+    text = Ref(PyUnicode_FromFormat("%U%s%s", text.p, i ? ", " : "", kDevices[i].name));
+  return text.release();
+}
+
+static bool parse_device_text(const char* text, Device* out, bool* has_index) {
+  const char* colon = strchr(text, ':');
+  size_t length = colon ? static_cast<size_t>(colon - text) : strlen(text);
+  int type = find_device_type(text, length);
+  if (type < 0) {
+    Ref known(known_devices());
+    if (known) PyErr_Format(PyExc_RuntimeError, "device: expected one of %U, optionally with ':index', got '%s'", known.p, text);
+    return false;
+  }
+  long index = 0;
+  if (colon) {
+    char* end;
+    index = strtol(colon + 1, &end, 10);
+    bool leading_zero = colon[1] == '0' && colon[2];
+    if (end == colon + 1 || *end || index < 0 || index > 254 || leading_zero) {
+      PyErr_Format(PyExc_RuntimeError, "device: invalid index in '%s'", text);
+      return false;
+    }
+  }
+  *out = {static_cast<uint8_t>(type), static_cast<uint8_t>(index)};
+  *has_index = colon != nullptr;
+  return true;
+}
+
+static PyObject* new_device(Device d, bool has_index) {
+  auto* self = PyObject_New(DeviceObject, DeviceType);
+  if (!self) return nullptr;
+  self->device = d;
+  self->has_index = has_index;
+  return reinterpret_cast<PyObject*>(self);
+}
+
+PyObject* device_object(Device d) { return new_device(d, d.type > kMeta); }
+
+bool parse_device(PyObject* o, Device* out) {
+  if (is_device(o)) {
+    *out = reinterpret_cast<DeviceObject*>(o)->device;
+    return true;
+  }
+  if (PyUnicode_Check(o)) {
+    const char* text = PyUnicode_AsUTF8(o);
+    bool has_index;
+    return text && parse_device_text(text, out, &has_index);
+  }
+  PyErr_Format(PyExc_TypeError, "device: expected a string or device, got %s", Py_TYPE(o)->tp_name);
+  return false;
+}
+
+static PyObject* device_new(PyTypeObject*, PyObject* args, PyObject* kwargs) {
+  static const char* names[] = {"type", "index", nullptr};
+  PyObject* what = nullptr;
+  PyObject* index = Py_None;
+  if (PyTuple_GET_SIZE(args) == 0 && kwargs) what = PyDict_GetItemString(kwargs, "device");
+  if (what) {
+    Device d;
+    return parse_device(what, &d) ? new_device(d, is_device(what) && reinterpret_cast<DeviceObject*>(what)->has_index) : nullptr;
+  }
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|O:device", const_cast<char**>(names), &what, &index)) return nullptr;
+  if (is_device(what)) return Py_NewRef(what);
+  if (!PyUnicode_Check(what)) {
+    PyErr_Format(PyExc_TypeError, "device: expected a string or device, got %s", Py_TYPE(what)->tp_name);
+    return nullptr;
+  }
+  Device d;
+  bool has_index;
+  if (!parse_device_text(PyUnicode_AsUTF8(what), &d, &has_index)) return nullptr;
+  if (index != Py_None) {
+    if (has_index) {
+      PyErr_SetString(PyExc_RuntimeError, "device: the type string must not include an index when index is passed too");
+      return nullptr;
+    }
+    long i = PyLong_AsLong(index);
+    if (i == -1 && PyErr_Occurred()) return nullptr;
+    if (i < 0 || i > 254) {
+      PyErr_Format(PyExc_RuntimeError, "device: index must be between 0 and 254, got %ld", i);
+      return nullptr;
+    }
+    d.index = static_cast<uint8_t>(i);
+    has_index = true;
+  }
+  return new_device(d, has_index);
+}
+
+static PyObject* device_text(PyObject* self) {
+  auto* d = reinterpret_cast<DeviceObject*>(self);
+  if (d->has_index) return PyUnicode_FromFormat("%s:%d", device_type_name(d->device.type), d->device.index);
+  return PyUnicode_FromString(device_type_name(d->device.type));
+}
+
+static PyObject* device_repr(PyObject* self) {
+  auto* d = reinterpret_cast<DeviceObject*>(self);
+  const char* name = device_type_name(d->device.type);
+  if (d->has_index) return PyUnicode_FromFormat("device(type='%s', index=%d)", name, d->device.index);
+  return PyUnicode_FromFormat("device(type='%s')", name);
+}
+
+static PyObject* device_type(PyObject* self, void*) {
+  return PyUnicode_FromString(device_type_name(reinterpret_cast<DeviceObject*>(self)->device.type));
+}
+
+static PyObject* device_index(PyObject* self, void*) {
+  auto* d = reinterpret_cast<DeviceObject*>(self);
+  if (!d->has_index) Py_RETURN_NONE;
+  return PyLong_FromLong(d->device.index);
+}
+
+static Py_hash_t device_hash(PyObject* self) {
+  auto* d = reinterpret_cast<DeviceObject*>(self);
+  return d->device.type * 512 + (d->has_index ? d->device.index + 1 : 0) + 7;
+}
+
+static PyObject* device_compare(PyObject* a, PyObject* b, int op) {
+  if (!is_device(a) || !is_device(b) || (op != Py_EQ && op != Py_NE)) Py_RETURN_NOTIMPLEMENTED;
+  auto* x = reinterpret_cast<DeviceObject*>(a);
+  auto* y = reinterpret_cast<DeviceObject*>(b);
+  bool same = x->device == y->device && x->has_index == y->has_index;
+  return PyBool_FromLong(same == (op == Py_EQ));
+}
+
+static PyObject* device_reduce(PyObject* self, PyObject*) {
+  auto* d = reinterpret_cast<DeviceObject*>(self);
+  const char* name = device_type_name(d->device.type);
+  if (d->has_index) return Py_BuildValue("O(si)", DeviceType, name, d->device.index);
+  return Py_BuildValue("O(s)", DeviceType, name);
+}
+
+static PyGetSetDef device_getset[] = {{"type", device_type, nullptr, "the kind of device, such as 'cpu'", nullptr},
+                                      {"index", device_index, nullptr, "which of several, or None", nullptr},
+                                      {}};
+static PyMethodDef device_methods[] = {{"__reduce__", device_reduce, METH_NOARGS, nullptr}, {}};
+static PyType_Slot device_slots[] = {{Py_tp_repr, reinterpret_cast<void*>(device_repr)},
+                                     {Py_tp_str, reinterpret_cast<void*>(device_text)},
+                                     {Py_tp_hash, reinterpret_cast<void*>(device_hash)},
+                                     {Py_tp_richcompare, reinterpret_cast<void*>(device_compare)},
+                                     {Py_tp_getset, device_getset},
+                                     {Py_tp_methods, device_methods},
+                                     {Py_tp_new, reinterpret_cast<void*>(device_new)},
+                                     {Py_tp_doc, const_cast<char*>("Where a tensor's bytes live.")},
+                                     {0, nullptr}};
+static PyType_Spec device_spec = {"rushlight.device", sizeof(DeviceObject), 0, Py_TPFLAGS_DEFAULT, device_slots};
+
+static PyObject* register_device(PyObject*, PyObject* args) {
+  const char* name;
+  PyObject* handler;
+  if (!PyArg_ParseTuple(args, "sO", &name, &handler)) return nullptr;
+  if (find_device_type(name, strlen(name)) >= 0) {
+    PyErr_Format(PyExc_RuntimeError, "register_device: a device named '%s' is already registered", name);
+    return nullptr;
+  }
+  if (num_devices == 64 || strlen(name) >= sizeof(kDevices[0].name)) {
+    PyErr_Format(PyExc_RuntimeError, "register_device: cannot register '%s': at most 64 devices with names under 32 characters", name);
+    return nullptr;
+  }
+  snprintf(kDevices[num_devices].name, sizeof(kDevices[0].name), "%s", name);
+  kDevices[num_devices].handler = Py_NewRef(handler);
+  return PyLong_FromLong(num_devices++);
+}
+
+static PyMethodDef functions[] = {{"register_device", register_device, METH_VARARGS, "number a new device type"}, {}};
+
+int init_types(PyObject* module) {
+  DTypeType = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&dtype_spec));
+  DeviceType = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&device_spec));
+  if (!DTypeType || !DeviceType) return -1;
+  for (int i = 0; i < static_cast<int>(DType::Count); i++) {
+    auto* d = PyObject_New(DTypeObject, DTypeType);
+    if (!d) return -1;
+    d->id = static_cast<DType>(i);
+    dtype_objects[i] = reinterpret_cast<PyObject*>(d);
+    if (PyModule_AddObjectRef(module, kDTypes[i].name, dtype_objects[i])) return -1;
+  }
+  snprintf(kDevices[num_devices++].name, 32, "cpu");
+  kDevices[num_devices].has_data = false;
+  snprintf(kDevices[num_devices++].name, 32, "meta");
+  if (PyModule_AddObjectRef(module, "dtype", reinterpret_cast<PyObject*>(DTypeType))) return -1;
+  if (PyModule_AddObjectRef(module, "device", reinterpret_cast<PyObject*>(DeviceType))) return -1;
+  return PyModule_AddFunctions(module, functions);
+}
+
+}  // namespace rl
