@@ -1,0 +1,36 @@
+"""Matrix products, where a library does the work and the framework must not get in its way."""
+
+from __future__ import annotations
+
+from benchmarks.cases import Case, Group, Section
+from benchmarks.harness import Session
+
+SQUARE = """
+torch.manual_seed(0)
+a = torch.randn(SIZE, SIZE).to(torch.DTYPE)
+b = torch.randn(SIZE, SIZE).to(torch.DTYPE)
+"""
+
+BATCHED = """
+torch.manual_seed(0)
+a = torch.randn(BATCH, SIZE, SIZE)
+b = torch.randn(BATCH, SIZE, SIZE)
+"""
+
+
+def square(size: int, dtype: str) -> Case:
+    return Case(f"{size}x{size}", "a @ b", SQUARE.replace("SIZE", str(size)).replace("DTYPE", dtype))
+
+
+def batched(batch: int, size: int) -> Case:
+    return Case(f"{batch} of {size}x{size}", "a @ b", BATCHED.replace("BATCH", str(batch)).replace("SIZE", str(size)))
+
+
+FLOAT32 = Group("float32", "float32 matmul", (
+    *(square(size, "float32") for size in (256, 512, 1024, 2048)), batched(64, 64), batched(16, 256)), worst_bar=0.95)
+BFLOAT16 = Group("bfloat16", "bfloat16 matmul", tuple(square(size, "bfloat16") for size in (512, 1024, 2048)),
+                 worst_bar=1.0)
+
+
+def run(session: Session) -> list[Section]:
+    return [session.compare(FLOAT32), session.compare(BFLOAT16)]

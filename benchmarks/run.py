@@ -1,0 +1,70 @@
+"""Runs the chosen groups and prints one report.
+
+    python -m benchmarks                     everything, a few minutes
+    python -m benchmarks small chain         some groups
+    python -m benchmarks small --only add    the cases whose name contains "add"
+    python -m benchmarks --json report.json  also write every round's times
+
+Times are medians; a ratio is torch's time / rushlight's, so above 1 means rushlight is faster; spread is half the
+distance between the quartiles. The exit status is 0 whether or not bars are met, unless --strict is given.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable
+
+from benchmarks import chain, large, matmul, small, startup
+from benchmarks.cases import Section
+from benchmarks.harness import Session
+from benchmarks.report import as_data, describe_machine, show_machine, show_section
+
+GROUPS: dict[str, Callable[[Session], list[Section]]] = {
+    "small": small.run,
+    "chain": chain.run,
+    "large": large.run,
+    "matmul": matmul.run,
+    "startup": startup.run,
+}
+
+
+def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Rushlight against PyTorch.")
+    parser.add_argument("groups", nargs="*", metavar="GROUP", help=f"of {', '.join(GROUPS)} (default: all)")
+    parser.add_argument("--only", default="", help="only cases whose name contains this")
+    parser.add_argument("--rounds", type=int, default=5, help="turns per case and process pair (default 5)")
+    parser.add_argument("--processes", type=int, default=2, help="process pairs (default 2)")
+    parser.add_argument("--threads", type=int, default=2, help="threads for each library (default 2)")
+    parser.add_argument("--time", type=float, default=0.05, help="seconds one turn should last (default 0.05)")
+    parser.add_argument("--json", metavar="FILE", help="write the report as JSON too")
+    parser.add_argument("--strict", action="store_true", help="exit with status 1 when a bar is missed")
+    options = parser.parse_args(arguments)
+    unknown = [name for name in options.groups if name not in GROUPS]
+    if unknown:
+        parser.error(f"no group called {unknown[0]!r}; there are {', '.join(GROUPS)}")
+    return options
+
+
+def main(arguments: list[str] | None = None) -> int:
+    options = parse_arguments(arguments)
+    session = Session(rounds=options.rounds, processes=options.processes, threads=options.threads,
+                      at_least=options.time, only=options.only)
+    sections: list[Section] = []
+    for name in options.groups or GROUPS:
+        for section in GROUPS[name](session):
+            sections.append(section)
+            print(show_section(section) + "\n", flush=True)
+    machine = describe_machine(session.threads, session.versions)
+    print(show_machine(machine))
+    missed = [check for section in sections for check in section.checks if check.passed is False]
+    print(f"{len(missed)} bars missed" if missed else "every bar met")
+    if options.json:
+        with open(options.json, "w") as handle:
+            json.dump({"machine": machine, "sections": [as_data(section) for section in sections]}, handle, indent=1)
+    return 1 if missed and options.strict else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,83 @@
+"""The measuring process: runs cases on one library and answers with times.
+
+Started by harness.py as `python -m benchmarks.worker torch|rushlight THREADS`. Enters: one JSON request per line
+on stdin. Leaves: one JSON answer per line on the real stdout (anything a library prints goes to stderr). A case
+that raises is answered with the error; a crash ends the process, which the harness notices.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import json
+import os
+import sys
+import textwrap
+import time
+from collections.abc import Callable
+from typing import Any
+
+Measure = Callable[[int], float]
+
+
+def compile_case(torch: Any, case: dict[str, Any]) -> Measure:
+    """A function from a number of repetitions to the seconds they took."""
+    space: dict[str, Any] = {"torch": torch, "clock": time.perf_counter}
+    exec(compile(textwrap.dedent(case["setup"]), f"<setup of {case['name']}>", "exec"), space)
+    if not case["code"]:
+        sample = space["sample"]
+        return lambda number: sum(sample(time.perf_counter) for _ in range(number))
+    # Default arguments make every name the statement uses a local, whose lookup costs next to nothing.
+    names = ", ".join(f"{name}={name}" for name in space if not name.startswith("__"))
+    body = textwrap.dedent(case["prologue"]) + "\n" + (textwrap.dedent(case["code"]) + "\n") * case["unroll"]
+    lines = [f"def measure(number, {names}):", "    start = clock()", "    for _ in range(number):",
+             textwrap.indent(body, " " * 8), "    return clock() - start"]
+    exec(compile("\n".join(lines), f"<{case['name']}>", "exec"), space)
+    return space["measure"]
+
+
+def choose_number(measure: Measure, at_least: float) -> int:
+    """Repetitions that take about `at_least` seconds; also the warm-up."""
+    measure(1)
+    number = 1
+    while (taken := measure(number)) < at_least / 5:
+        number = max(number * 2, min(number * 10, int(number * at_least / 4 / max(taken, 1e-9))))
+    return max(1, round(number * at_least / taken))
+
+
+def answer(torch: Any, request: dict[str, Any], ready: dict[str, tuple[Measure, int]]) -> dict[str, Any]:
+    case = request["case"]
+    key = case["name"]
+    if key not in ready:
+        ready.clear()  # only the current case keeps its tensors
+        measure = compile_case(torch, case)
+        ready[key] = measure, choose_number(measure, request["at_least"])
+    measure, number = ready[key]
+    gc.collect()
+    gc.disable()
+    try:
+        taken = measure(number)
+    finally:
+        gc.enable()
+    return {"seconds": taken / number / case["unroll"] / case["per"], "number": number}
+
+
+def main() -> None:
+    library, threads = sys.argv[1], int(sys.argv[2])
+    channel = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)  # keep the channel clean of what libraries print
+    torch = importlib.import_module(library)
+    torch.set_num_threads(threads)
+    print(json.dumps({"version": getattr(torch, "__version__", "unknown")}), file=channel)
+    ready: dict[str, tuple[Measure, int]] = {}
+    for line in sys.stdin:
+        try:
+            reply = answer(torch, json.loads(line), ready)
+        except Exception as error:  # the report names it, and the run goes on
+            ready.clear()
+            reply = {"error": f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error) else ''}"}
+        print(json.dumps(reply), file=channel)
+
+
+if __name__ == "__main__":
+    main()
