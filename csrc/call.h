@@ -32,7 +32,7 @@ struct Overload {
   PyObject* definition;              // the Python definition; asked on a miss
   PyObject* run;                     // Kind::Python: callable(*bound); also where uncacheable calls go
   PyObject* vjp;                     // callable for the tape, or null
-  PyObject* mask_vjp;                // Pointwise: callable(needs_mask, keys) -> derived Overload; or null
+  PyObject* mask_vjp;                // Pointwise: callable(needs_mask) -> (derived Overload, params to pass, outputs); or null
   std::vector<Param>* params;
   int num_positional;
   Kind kind;
@@ -43,6 +43,7 @@ struct Overload {
   bool has_out;                      // accepts out=
   std::atomic<bool>* overridden;     // library.impl registered something for it
   void* table;                       // plan table
+  void* tape;                        // TapeInfo, made by the tape at the first recording; null until then
 };
 extern PyTypeObject* OverloadType;
 extern PyTypeObject* OpType;

@@ -1,5 +1,6 @@
 // The tape: graph nodes recorded by op calls, and the iterative engine that walks them backwards.
-// Everything here holds the interpreter lock.
+// tape.cpp makes and frees nodes, inplace.cpp follows writes and views, engine.cpp walks, tape_python.cpp is
+// the Python face. Everything here holds the interpreter lock.
 #pragma once
 #include <vector>
 
@@ -14,67 +15,178 @@ struct Edge {
   uint32_t input_nr = 0;
 };
 
-// Shape and type of one forward output: what its gradient must look like.
+// Shape and type of one forward output: what its gradient must look like. Sizes live in the node's tail.
 struct OutputMeta {
-  DType dtype = DType::F32;
+  DType dtype;
   Device device;
-  bool defined = false;
-  std::vector<int64_t> sizes;    // replaced by inline storage if it shows in a profile
+  uint8_t ndim;
+  bool defined;                  // false: this output is not differentiable
+  uint32_t first_size;           // index into Node::sizes()
 };
 
-// A tensor kept for the backward pass, with the version it had.
+enum class SavedKind : uint8_t {
+  Empty,
+  Input,       // strong Tensor, checked against the version it had
+  Plain,       // strong: any Python object
+  Output,      // weak Tensor: the node's own output, still alive (strong would be a cycle)
+  OutputCopy,  // strong detached Tensor: the output died or moved on to another node
+  List,        // strong tuple of Tensors; `version` is the sum of theirs
+  Packed,      // strong tuple made by pack_saved(): saved_tensors_hooks were active
+};
+
+// One value kept for the backward pass.
 struct Saved {
-  PyObject* value = nullptr;     // strong: Tensor, any Python object (non-tensor argument), or a packed object (hooks)
-  PyObject* unpack = nullptr;    // strong: unpack hook when saved_tensors_hooks were active
+  PyObject* value = nullptr;
   uint32_t version = 0;
-  int8_t kind = 0;               // 0 empty, 1 tensor, 2 plain object, 3 the node's own output, 4 list of tensors, 5 packed by a hook
-  uint8_t output_nr = 0;
+  SavedKind kind = SavedKind::Empty;
+  uint8_t output_nr = 0;         // Output, OutputCopy: which output
 };
 
-enum class NodeKind : uint8_t { Op, Accumulate, Function, CopySlices, Error, Other };
+enum class NodeKind : uint8_t { Op, Accumulate, Function, CopySlices, Error, Callable };
 
+// Rarely used state of a node.
+struct NodeExtra {
+  PyObject* hooks = nullptr;         // dict: post hooks
+  PyObject* pre_hooks = nullptr;     // dict: pre hooks
+  PyObject* tensor_hooks = nullptr;  // list of (output_nr, dict)
+  PyObject* retained = nullptr;      // list of (output_nr, weakref to the tensor that retains its gradient)
+  PyObject* metadata = nullptr;      // dict (anomaly traceback lives here)
+};
+
+// A node and everything it owns is one allocation: the header, then edges, saved values, output metadata, sizes
+// of the outputs and lengths of the list parameters. ob_size is the number of bytes after the header.
 struct Node {
-  PyObject_HEAD
-  uint64_t sequence;
+  PyObject_VAR_HEAD
+  uint64_t sequence;             // creation order within the process; accumulators sort before everything
   NodeKind kind;
-  bool released;                 // saved tensors were freed by a backward pass without retain_graph
-  uint16_t num_edges;
+  bool released;                 // saved values were freed by a backward pass without retain_graph
+  bool has_lists;                // some tensor parameter is a list: list_lengths() is valid
+  bool weak_outputs;             // some Saved has kind Output
+  bool busy;                     // Accumulate: a thread is writing the gradient with the lock released
   uint16_t num_outputs;          // of the forward op: gradients it receives
   uint16_t num_saved;
-  Edge* edges;
-  OutputMeta* outputs;
-  Saved* saved;                  // by parameter index, then the results
-  PyObject* op;                  // Op: the Overload; Function: the Python Function context; Accumulate: the leaf (strong)
-  uint64_t needs;                // Op: bit per edge that wants a gradient
-  PyObject* hooks;               // dict or null: post hooks
-  PyObject* pre_hooks;           // dict or null: pre hooks (including tensor hooks moved here)
-  PyObject* metadata;            // dict (anomaly traceback lives here)
+  uint32_t num_edges;
+  uint32_t num_sizes;
+  PyObject* op;                  // Op: the Overload; Function: the context; Accumulate: the leaf; CopySlices: the inner Node
+  NodeExtra* extra;
   PyObject* weakrefs;
-  // Engine scratch, valid while `task` is the running task's id.
+  // Engine scratch, valid while `task` is the id of a live task.
   uint64_t task;
   uint32_t pending;
-  PyObject** buffer;
+  uint32_t marks;
+  PyObject** buffer;             // one gradient (num_outputs == 1) or an array of them
+
+  Edge* edges() { return reinterpret_cast<Edge*>(this + 1); }
+  Saved* saved() { return reinterpret_cast<Saved*>(edges() + num_edges); }
+  OutputMeta* outputs() { return reinterpret_cast<OutputMeta*>(saved() + num_saved); }
+  int64_t* sizes() {
+    auto end = reinterpret_cast<uintptr_t>(outputs() + num_outputs);
+    return reinterpret_cast<int64_t*>((end + 7) & ~uintptr_t{7});
+  }
+  uint32_t* list_lengths() { return reinterpret_cast<uint32_t*>(sizes() + num_sizes); }
 };
 
 extern PyTypeObject* NodeType;
+extern PyTypeObject* FunctionNodeType;   // same layout, seen by the collector: its context may refer back to it
+extern PyTypeObject* TensorMetaType;
+
+inline bool is_node(PyObject* o) { return Py_TYPE(o) == NodeType || Py_TYPE(o) == FunctionNodeType; }
+inline Node* as_node(PyObject* o) { return reinterpret_cast<Node*>(o); }
+
+// Shape, dtype and device of a tensor the backward pass needs no data of.
+struct TensorMeta {
+  PyObject_VAR_HEAD
+  DType dtype;
+  Device device;
+  int64_t sizes[1];
+};
+PyObject* tensor_meta(Tensor* t);        // new reference
+
+// What the tape derived from one overload, made at its first recording (Overload::tape).
+struct DerivedVjp {
+  Overload* op = nullptr;                // strong; null when every gradient is `g` itself
+  std::vector<int> params;               // what to pass after the gradients: parameter index, -1 for the result
+  std::vector<int> outputs;              // per needed parameter: position in op's result, -1: g itself
+};
+
+struct TapeInfo {
+  std::vector<int> tensor_params;        // parameters that have edges
+  std::vector<int> saved_params;         // explicit vjp: parameters kept
+  bool has_lists = false;
+  bool saves_self = false;               // an explicit vjp reads the data of parameter 0
+  PyObject* node_name = nullptr;         // "AddBackward0"
+  DerivedVjp* derived[8] = {};           // by needs mask over tensor_params, for the usual small masks
+  std::vector<std::pair<uint64_t, DerivedVjp*>> more;
+};
+TapeInfo* tape_info(Overload* op);                              // null with an exception
+DerivedVjp* tape_derived(Overload* op, TapeInfo* info, uint64_t mask);   // null with an exception
+
+// ---- recording (tape.cpp) ----
+
+Node* node_new(NodeKind kind, PyObject* op, uint32_t edges, uint32_t saved, uint32_t outputs, uint32_t sizes, uint32_t lists = 0);
+NodeExtra* node_extra(Node* n);
+void node_set_output(Node* n, uint32_t i, Tensor* t, uint32_t* next_size);   // metadata only
+void node_release(Node* n);                                     // frees saved values; later use is an error
+PyObject* node_name(Node* n);                                   // new reference
+bool saved_pack_input(Saved* s, PyObject* value);               // through hooks when active
+bool saved_pack_output(Node* n, Saved* s, Tensor* t, uint32_t output_nr);
+PyObject* saved_unpack(Node* n, Saved* s, const char* what);    // new reference
+void tape_set_grad_fn(Tensor* t, Node* n, uint32_t output_nr);  // replaces, keeping the old node's saved output valid
 
 // The node whose backward yields t's gradient, remade if t is a view of a base written in place. Borrowed; may be null.
-Node* tape_grad_fn(Tensor* t);
+Node* tape_grad_fn_slow(Tensor* t);
+inline Node* tape_grad_fn(Tensor* t) { return t->view ? tape_grad_fn_slow(t) : t->grad_fn; }
 // Edge to use when t is an input of a recorded op: grad_fn or the leaf's accumulator. {null} if no gradient is needed.
+// The node is a new reference.
 Edge tape_edge(Tensor* t);
 inline bool tape_requires_grad(Tensor* t) { return t->requires_grad() || (t->view && tape_grad_fn(t)); }
 
 // Records `op` applied to the bound arguments `args` (one per parameter; tensors, lists of tensors, others).
 // `result` is a Tensor or a tuple of Tensors. Called only when some differentiable input requires grad and grad mode is on.
 bool tape_record(Overload* op, PyObject** args, PyObject* result);
-// In-place forms: `self` is args[0]. check before the write; rebase after (bumps nothing: the caller bumps the version).
+
+// ---- in-place writes and views (inplace.cpp) ----
+
+// In-place forms: `self` is args[0]. Check before the write; rebase after (bumps nothing: the caller bumps the version).
 bool tape_check_inplace(Tensor* self, const char* op_name);
-bool tape_rebase(Overload* op, PyObject** args, Tensor* self);
+// A copy of `self` where the derivative reads its old data (new reference), else null; call before the write, hand to
+// tape_rebase. Null with an exception on failure.
+PyObject* tape_keep_self(Overload* op, PyObject** args);
+bool tape_rebase(Overload* op, PyObject** args, Tensor* self, PyObject* kept_self = nullptr);
+// Gives `self` (a view or not) the history of `n`, whose edge 0 is self's own old edge.
+bool tape_rebase_node(Tensor* self, Node* n);
 // Marks `out` as a view of `base` made now. For differentiable views tape_record follows.
 bool tape_set_view(Tensor* out, Tensor* base, bool multi_output);
+// Runs a CopySlices node. grads and out as for node_apply.
+bool copy_slices_apply(Node* n, PyObject** grads, PyObject** out);
 
 void tape_free_autograd(Tensor* t);   // drops grad_fn, grad, view, extra when a tensor dies
+// For the tensor type's collector slots: what hangs off the autograd state.
+int tape_traverse(Tensor* t, visitproc visit, void* arg);
+
+// ---- engine (engine.cpp) ----
+
+struct BackwardCall {
+  std::vector<Edge> roots;          // borrowed nodes
+  std::vector<PyObject*> gradients; // borrowed; null: none
+  bool keep_graph = false, create_graph = false;
+  bool accumulate = true;           // into .grad of leaves (of `inputs` only, where given); else capture
+  bool has_inputs = false;
+  std::vector<Edge> inputs;         // borrowed nodes; null node: unreachable
+};
+// Runs it. `captured` gets one new reference (or null) per input when !accumulate.
+bool engine_run(BackwardCall& call, std::vector<PyObject*>* captured);
+// Applies one node to gradients (borrowed, null allowed). `needs`: bit per edge, all ones for every one. `out` gets new references.
+bool node_apply(Node* n, PyObject** grads, PyObject** out, uint64_t needs);
+uint64_t engine_current_needs();    // needs of the vjp being run on this thread, over tensor parameters
+
+// The hook stack of saved_tensors_hooks. (pack, unpack) on top, borrowed; null when empty.
+PyObject* saved_hooks_top();
+
+PyObject* call_method(PyObject* self, const char* name, PyObject* a = nullptr, PyObject* b = nullptr, PyObject* c = nullptr);
+extern PyObject* autograd_callbacks;   // dict of Python helpers set by rushlight.autograd
 
 int init_tape(PyObject* module);
+int init_tape_tensor(PyObject* module);   // installs autograd attributes on Tensor; called by init_tape
 
 }  // namespace rl
