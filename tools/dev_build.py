@@ -46,11 +46,12 @@ def find_tool(name: str) -> str | None:
     return str(beside) if beside.exists() else shutil.which(name)
 
 
-def describe_python(python: str) -> tuple[str, str]:
-    """The absolute path of `python` and its version as "3.12"."""
-    code = "import sys; print(sys.executable); print('%d.%d' % sys.version_info[:2])"
+def describe_python(python: str) -> tuple[str, str, Path]:
+    """The absolute path of `python`, its version as "3.12", and its folder of installed packages."""
+    code = ("import sys, sysconfig\n"
+            "print(sys.executable, '%d.%d' % sys.version_info[:2], sysconfig.get_path('platlib'), sep='\\n')")
     answer = subprocess.run([python, "-c", code], check=True, capture_output=True, text=True).stdout.split("\n")
-    return answer[0], answer[1]
+    return answer[0], answer[1], Path(answer[2])
 
 
 def build_folder(options: argparse.Namespace, version: str) -> Path:
@@ -104,12 +105,12 @@ def compile_module(options: argparse.Namespace, cmake: str, folder: Path) -> Pat
     return made[-1]
 
 
-def install(module: Path) -> Path:
-    """Copy `module` into the package by rename: a process that has the old one mapped keeps it."""
-    target = PACKAGE / module.name
+def install(module: Path, folder: Path) -> Path:
+    """Copy `module` into `folder` by rename: a process that has the old one mapped keeps it."""
+    target = folder / module.name
     if target.exists() and filecmp.cmp(module, target, shallow=False):
         return target
-    handle, temporary = tempfile.mkstemp(prefix=".build-", suffix=".so", dir=PACKAGE)
+    handle, temporary = tempfile.mkstemp(prefix=".build-", suffix=".so", dir=folder)
     os.close(handle)
     shutil.copy2(module, temporary)
     os.replace(temporary, target)
@@ -121,13 +122,18 @@ def main() -> None:
     cmake = find_tool("cmake")
     if cmake is None:
         sys.exit("dev_build: cmake was not found. Install it: pip install cmake ninja")
-    python, version = describe_python(options.python)
+    python, version, packages = describe_python(options.python)
     folder = build_folder(options, version)
     with locked(ROOT / "build" / ".lock"):
         if options.clean and folder.exists():
             shutil.rmtree(folder)
         configure(options, cmake, python, folder)
-        target = install(compile_module(options, cmake, folder))
+        module = compile_module(options, cmake, folder)
+        target = install(module, PACKAGE)
+        editable = packages / PACKAGE.name
+        # `pip install -e .` keeps its module there and prefers it to the one in the tree: replace it as well.
+        if (editable / module.name).exists() and not (editable / "__init__.py").exists():
+            install(module, editable)
     print(f"dev_build: {target.relative_to(ROOT)} ({target.stat().st_size // 1024} KiB)")
     if options.asan:
         library = subprocess.run(["c++", "-print-file-name=libasan.so"], capture_output=True, text=True).stdout.strip()

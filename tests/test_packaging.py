@@ -1,0 +1,74 @@
+"""The outside of the project: documented commands exist, start-up stays light, tools and examples run."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def run_python(*arguments: str, timeout: float = 240, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=timeout,
+                          env=dict(os.environ, **environment))
+
+
+def test_import_loads_no_heavy_dependency():
+    code = ("import sys, rushlight; "
+            "print([name for name in ('numpy', 'llvmlite', 'scipy_openblas64', 'torch') if name in sys.modules])")
+    done = run_python("-c", code)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "[]"
+
+
+def test_readme_names_files_that_exist():
+    text = (ROOT / "README.md").read_text() + (ROOT / "docs" / "index.md").read_text()
+    names = re.findall(r"`((?:csrc|rushlight|benchmarks|examples|docs|tools)/[\w/.]*)`", text)
+    missing = [name for name in names if not (ROOT / name).exists()]
+    assert not missing
+
+
+def test_ci_runs_the_command_of_the_readme():
+    commands = [line for line in (ROOT / "README.md").read_text().splitlines() if "-m pytest" in line]
+    assert len(commands) == 1 and commands[0].startswith("    python3 -m venv .venv && ")
+    assert "grep -m1 -- '-m pytest' README.md" in (ROOT / ".ci" / "run").read_text()
+
+
+def test_readme_has_every_row_of_the_map():
+    rows = re.findall(r"^\| (\d+) \|", (ROOT / "README.md").read_text(), re.MULTILINE)
+    assert [int(row) for row in rows] == list(range(1, 36))
+
+
+def test_demo_learns():
+    """A few hundred steps beat guessing the most frequent character by far."""
+    done = run_python(str(ROOT / "examples" / "characters.py"), "--steps", "150")
+    assert done.returncode == 0, done.stderr
+    accuracy = float(re.search(r"accuracy: ([\d.]+)%", done.stdout).group(1))
+    assert accuracy > 15
+    assert "steps/s" in done.stdout
+
+
+def test_life_of_add_runs():
+    done = run_python(str(ROOT / "docs" / "life_of_add.py"))
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr
+
+
+def test_benchmark_reports_and_survives_a_failing_case(monkeypatch):
+    pytest.importorskip("torch")
+    monkeypatch.syspath_prepend(str(ROOT))
+    from benchmarks.cases import Case, Group
+    from benchmarks.harness import Session
+    from benchmarks.report import show_section
+
+    cases = (Case("add", "x + x", "x = torch.ones(4, 4)", unroll=10), Case("broken", "torch.no_such_function()"),
+             Case("crash", "import os; os._exit(3)"), Case("mul", "x * x", "x = torch.ones(4, 4)", unroll=10))
+    section = Session(rounds=2, processes=1, at_least=0.001).compare(Group("test", "Test", cases))
+    rows = {row.case: row for row in section.rows}
+    assert rows["add"].ratio() > 0 and rows["mul"].ratio() > 0
+    assert set(rows["broken"].errors) == set(rows["crash"].errors) == {"torch", "rushlight"}
+    assert "no_such_function" in show_section(section)
