@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import platform
+import resource
 from typing import Any
 
 from benchmarks.cases import LIBRARIES, Row, Section
@@ -66,6 +68,36 @@ def cpu_name() -> str:
     except OSError:
         pass
     return platform.processor() or platform.machine()
+
+
+def busy_seconds() -> tuple[float, float]:
+    """Seconds of processor time since boot: spent by all programs, and available in all (Linux; else zeros)."""
+    try:
+        with open("/proc/stat") as handle:
+            ticks = [int(field) for field in handle.readline().split()[1:9]]
+    except OSError:
+        return 0.0, 0.0
+    idle = ticks[3] + ticks[4]
+    return (sum(ticks) - idle) / os.sysconf("SC_CLK_TCK"), sum(ticks) / os.sysconf("SC_CLK_TCK")
+
+
+def own_seconds() -> float:
+    """Processor time of this process and the measuring ones that have ended."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in used)
+
+
+class Neighbours:
+    """How much of the machine other programs took while this one measured."""
+
+    def __init__(self) -> None:
+        self.busy, self.total = busy_seconds()
+        self.own = own_seconds()
+
+    def share(self) -> float:
+        busy, total = busy_seconds()
+        others = (busy - self.busy) - (own_seconds() - self.own)
+        return max(0.0, others / (total - self.total)) if total > self.total else 0.0
 
 
 def describe_machine(threads: int, versions: dict[str, str]) -> dict[str, Any]:

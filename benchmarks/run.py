@@ -19,7 +19,7 @@ from collections.abc import Callable
 from benchmarks import chain, large, matmul, small, startup
 from benchmarks.cases import Section
 from benchmarks.harness import Session
-from benchmarks.report import as_data, describe_machine, show_machine, show_section
+from benchmarks.report import Neighbours, as_data, describe_machine, show_machine, show_section
 
 GROUPS: dict[str, Callable[[Session], list[Section]]] = {
     "small": small.run,
@@ -52,12 +52,16 @@ def main(arguments: list[str] | None = None) -> int:
     session = Session(rounds=options.rounds, processes=options.processes, threads=options.threads,
                       at_least=options.time, only=options.only)
     sections: list[Section] = []
+    neighbours = Neighbours()
     for name in options.groups or GROUPS:
         for section in GROUPS[name](session):
             sections.append(section)
             print(show_section(section) + "\n", flush=True)
     machine = describe_machine(session.threads, session.versions)
     print(show_machine(machine))
+    share = machine["others"] = neighbours.share()
+    if share > 0.05:
+        print(f"Other programs used {share:.0%} of the machine meanwhile: the times above are not to be trusted.")
     missed = [check for section in sections for check in section.checks if check.passed is False]
     print(f"{len(missed)} bars missed" if missed else "every bar met")
     if options.json:
