@@ -1,0 +1,652 @@
+// From a bound call to a result: the one mask test, the plan table, the tape.
+#include "call.h"
+
+#include <structmember.h>
+
+#include "bind.h"
+#include "table.h"
+#include "tape.h"
+
+namespace rl {
+
+PyTypeObject* OverloadType;
+PyTypeObject* OpType;
+
+static PyObject* dispatcher;      // callable(overload, args): the Python dispatcher
+static PyObject* bind_error;      // callable(op, args, kwargs): raises a TypeError that explains
+static PyObject* out_caller;      // callable(overload, args, out)
+static PyObject* str_plan;
+static uint64_t epoch = 0;        // part of every key: bumped when a global default changes
+
+static PlanTable* table(Overload* op) {
+  if (!op->table) op->table = new PlanTable;
+  return static_cast<PlanTable*>(op->table);
+}
+
+static PyObject* args_tuple(Overload* op, PyObject** args) {
+  Py_ssize_t n = static_cast<Py_ssize_t>(op->params->size());
+  PyObject* tuple = PyTuple_New(n);
+  for (Py_ssize_t i = 0; tuple && i < n; i++) PyTuple_SET_ITEM(tuple, i, Py_NewRef(args[i]));
+  return tuple;
+}
+
+// --- running ------------------------------------------------------------------------------------------------------------
+
+static bool is_runtime_scalar(ParamType t) {
+  return t == ParamType::TensorOrScalar || t == ParamType::OptTensorOrScalar || t == ParamType::Scalar || t == ParamType::OptScalar;
+}
+
+// The plan for this call: replayed, or asked of Python and kept. New reference; null with or without (not plannable) an exception.
+static PyObject* find_plan(Overload* op, PyObject** args) {
+  KeyBuilder key;
+  key.exact = op->kind != Kind::Pointwise;
+  key.add(epoch);
+  auto& params = *op->params;
+  int n = static_cast<int>(params.size());
+  bool cacheable = true;
+  for (int i = 0; i < n && cacheable; i++) cacheable = add_argument(key, args[i], !key.exact && is_runtime_scalar(params[i].type));
+  if (op->inplace && key.exact) {   // writing over an operand's own bytes is planned differently
+    Storage* written = as_tensor(args[0])->storage;
+    for (int i = 1; i < n; i++)
+      if (is_tensor(args[i])) key.add(as_tensor(args[i])->storage == written);
+  }
+  cacheable &= !key.full();
+  uint64_t hash = 0;
+  if (cacheable) {
+    hash = hash_words(key.words, key.n);
+    if (PyObject* plan = table(op)->find(key, hash)) return Py_NewRef(plan);
+  }
+  Ref tuple(args_tuple(op, args));
+  if (!tuple) return nullptr;
+  GradModeGuard no_grad(false);   // planning may compute, never record
+  Ref plan(PyObject_CallMethodOneArg(op->definition, str_plan, tuple.p));
+  if (!plan) return nullptr;
+  bool known = Py_TYPE(plan.p) == PlanType || Py_TYPE(plan.p) == PointwisePlanType;
+  if (known && cacheable) table(op)->insert(key, hash, plan.p);
+  return known ? plan.release() : nullptr;
+}
+
+static Device call_device(Tensor** tensors, int n) {
+  for (int i = 0; i < n; i++)
+    if (tensors[i] && (tensors[i]->ndim || tensors[i]->device.type != kCPU)) return tensors[i]->device;
+  return Device{};
+}
+
+// Outputs given by the caller are borrowed; returned outputs are new references.
+static PyObject* run_pointwise(Overload* op, PointwisePlanObject* plan, PyObject** args, Tensor** given) {
+  PointwiseCall call;
+  for (int i = 0; i < plan->num_in; i++) {
+    PyObject* value = args[plan->in_param[i]];
+    bool tensor = is_tensor(value);
+    call.tensors[i] = tensor ? as_tensor(value) : nullptr;
+    call.scalars[i] = tensor ? nullptr : value;
+  }
+  for (int j = 0; j < plan->num_out; j++) call.outs[j] = given ? given[j] : nullptr;
+  Device device = given ? given[0]->device : call_device(call.tensors, plan->num_in);
+  // A cpu number-like tensor next to tensors of another device is read as a number.
+  PyObject* read[16];
+  int num_read = 0;
+  if (device.type != kCPU && kDevices[device.type].handler)
+    for (int i = 0; i < plan->num_in; i++)
+      if (call.tensors[i] && call.tensors[i]->device.type == kCPU) {
+        PyObject* number = PyObject_CallMethod(as_object(call.tensors[i]), "item", nullptr);
+        if (!number) {
+          while (num_read) Py_DECREF(read[--num_read]);
+          return nullptr;
+        }
+        call.tensors[i] = nullptr;
+        call.scalars[i] = read[num_read++] = number;
+      }
+  const char* name = PyUnicode_AsUTF8(op->name);
+  bool ok = pointwise_launch(plan, call, device, name);
+  while (num_read) Py_DECREF(read[--num_read]);
+  if (!ok) return nullptr;
+  if (given)
+    for (int j = 0; j < plan->num_out; j++) Py_INCREF(as_object(given[j]));
+  if (plan->num_out == 1) return as_object(call.outs[0]);
+  PyObject* tuple = PyTuple_New(plan->num_out);
+  for (int j = 0; j < plan->num_out; j++)
+    if (tuple) PyTuple_SET_ITEM(tuple, j, as_object(call.outs[j]));
+    else Py_DECREF(as_object(call.outs[j]));
+  if (!tuple || !plan->wrap) return tuple;
+  Ref holder(tuple);
+  return PyObject_CallOneArg(plan->wrap, tuple);
+}
+
+static int gather_tensors(Overload* op, PyObject** args, Tensor** out, int max) {
+  int n = 0;
+  for (size_t i = 0; i < op->params->size(); i++) {
+    PyObject* o = args[i];
+    if (is_tensor(o)) {
+      if (n < max) out[n] = as_tensor(o);
+      n++;
+    } else if (PyTuple_Check(o) || PyList_Check(o)) {
+      for (Py_ssize_t k = 0; k < PySequence_Fast_GET_SIZE(o); k++) {
+        PyObject* item = PySequence_Fast_ITEMS(o)[k];
+        if (!is_tensor(item)) {
+          if (item == Py_None) continue;
+          break;
+        }
+        if (n < max) out[n] = as_tensor(item);
+        n++;
+      }
+    }
+  }
+  return n;
+}
+
+static PyObject* run_python(Overload* op, PyObject** args) {
+  size_t n = op->params->size();
+  if (!op->records) return PyObject_Vectorcall(op->run, args, n, nullptr);
+  GradModeGuard no_grad(false);   // this op records as a whole; its body must not
+  return PyObject_Vectorcall(op->run, args, n, nullptr);
+}
+
+PyObject* overload_run(Overload* op, PyObject** args) {
+  if (op->kind == Kind::Python) return run_python(op, args);
+  Ref plan(find_plan(op, args));
+  if (!plan) return PyErr_Occurred() ? nullptr : run_python(op, args);
+  if (op->kind == Kind::Pointwise) {
+    Tensor* self = op->inplace ? as_tensor(args[0]) : nullptr;
+    return run_pointwise(op, reinterpret_cast<PointwisePlanObject*>(plan.p), args, self ? &self : nullptr);
+  }
+  Tensor* local[32];
+  int n = gather_tensors(op, args, local, 32);
+  if (n <= 32) return plan_run(reinterpret_cast<PlanObject*>(plan.p), local, n);
+  std::vector<Tensor*> many(n);
+  gather_tensors(op, args, many.data(), n);
+  return plan_run(reinterpret_cast<PlanObject*>(plan.p), many.data(), n);
+}
+
+// --- calling --------------------------------------------------------------------------------------------------------------
+
+struct Scan {
+  uint32_t keys = 0;
+  bool requires_grad = false;
+};
+
+static inline void scan_tensor(Tensor* t, Scan* scan, bool grad) {
+  scan->keys |= t->keys;
+  if (grad && is_differentiable(t->dtype)) scan->requires_grad |= tape_requires_grad(t);
+}
+
+static inline void scan_args(Overload* op, PyObject** args, Scan* scan, bool grad) {
+  size_t n = op->params->size();
+  for (size_t i = 0; i < n; i++) {
+    PyObject* o = args[i];
+    if (is_tensor(o)) scan_tensor(as_tensor(o), scan, grad);
+    else if (PyTuple_Check(o) || PyList_Check(o))
+      for (Py_ssize_t k = 0; k < PySequence_Fast_GET_SIZE(o); k++) {
+        PyObject* item = PySequence_Fast_ITEMS(o)[k];
+        if (is_tensor(item)) scan_tensor(as_tensor(item), scan, grad);
+        else if (item != Py_None) break;
+      }
+  }
+}
+
+static PyObject* call_inplace(Overload* op, PyObject** args, bool record) {
+  Tensor* self = as_tensor(args[0]);
+  PyObject* kept = nullptr;
+  if (tls.grad_enabled && (record || self->requires_grad() || self->view)) {
+    if (record || self->requires_grad())
+      if (!tape_check_inplace(self, PyUnicode_AsUTF8(op->name))) return nullptr;
+    if (record) {
+      kept = tape_keep_self(op, args);
+      if (!kept && PyErr_Occurred()) return nullptr;
+    }
+  } else if ((self->flags & kInference) && !tls.inference) {
+    if (!tape_check_inplace(self, PyUnicode_AsUTF8(op->name))) return nullptr;
+  }
+  Ref holder(kept);
+  Ref result(overload_run(op, args));
+  if (!result) return nullptr;
+  if (!(self->flags & kInference)) tensor_bump(self);
+  if (record && !tape_rebase(op, args, self, kept)) return nullptr;
+  return result.release();
+}
+
+static bool mark_views(PyObject** args, PyObject* result) {
+  if (tls.inference) return true;
+  Tensor* base = as_tensor(args[0]);
+  if (is_tensor(result)) return result == args[0] || tape_set_view(as_tensor(result), base, false);
+  if (!PyTuple_Check(result)) return true;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(result); i++)
+    if (is_tensor(PyTuple_GET_ITEM(result, i)) && !tape_set_view(as_tensor(PyTuple_GET_ITEM(result, i)), base, true)) return false;
+  return true;
+}
+
+// Below the keys: autograd and the backend.
+static PyObject* call_recorded(Overload* op, PyObject** args, bool requires_grad) {
+  bool record = op->records && requires_grad && tls.grad_enabled;
+  if (op->inplace && op->kind != Kind::Python) return call_inplace(op, args, record);
+  if (op->inplace && op->records) return call_inplace(op, args, record);
+  Ref result(overload_run(op, args));
+  if (!result) return nullptr;
+  if (op->is_view && !mark_views(args, result.p)) return nullptr;
+  if (record && !tape_record(op, args, result.p)) return nullptr;
+  return result.release();
+}
+
+PyObject* overload_call(Overload* op, PyObject** args) {
+  Scan scan;
+  scan_args(op, args, &scan, tls.grad_enabled);
+  uint32_t leave = (scan.keys | tls.keys) & ~tls.excluded;
+  if (__builtin_expect(leave || op->overridden->load(std::memory_order_relaxed), 0)) {
+    Ref tuple(args_tuple(op, args));
+    if (!tuple) return nullptr;
+    if (dispatcher) return PyObject_CallFunctionObjArgs(dispatcher, as_object(op), tuple.p, nullptr);
+  }
+  return call_recorded(op, args, scan.requires_grad);
+}
+
+static PyObject* call_bound(Overload* op, Bound* bound) {
+  if (!bound->out) return overload_call(op, bound->args);
+  Ref tuple(args_tuple(op, bound->args));
+  if (!tuple) return nullptr;
+  return PyObject_CallFunctionObjArgs(out_caller, as_object(op), tuple.p, bound->out, nullptr);
+}
+
+static PyObject* refuse(PyObject* op, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
+  Ref positional(PyTuple_New(nargs)), keywords(PyDict_New());
+  if (!positional || !keywords) return nullptr;
+  for (Py_ssize_t i = 0; i < nargs; i++) PyTuple_SET_ITEM(positional.p, i, Py_NewRef(args[i]));
+  for (Py_ssize_t k = 0; kwnames && k < PyTuple_GET_SIZE(kwnames); k++)
+    if (PyDict_SetItem(keywords.p, PyTuple_GET_ITEM(kwnames, k), args[nargs + k])) return nullptr;
+  if (!bind_error) return PyErr_SetString(PyExc_TypeError, "arguments do not match the op's signature"), nullptr;
+  return PyObject_CallFunctionObjArgs(bind_error, op, positional.p, keywords.p, nullptr);
+}
+
+// --- overload objects -------------------------------------------------------------------------------------------------------
+
+struct OverloadObject : Overload {
+  vectorcallfunc vectorcall;
+  PyObject* weakrefs;
+};
+
+static PyObject* overload_vectorcall(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
+  Bound bound;
+  Py_ssize_t nargs = PyVectorcall_NARGS(nargsf);
+  auto* op = reinterpret_cast<Overload*>(self);
+  int fits = bind_arguments(op, args, nargs, kwnames, &bound);
+  if (fits < 0) return nullptr;
+  if (!fits) return refuse(self, args, nargs, kwnames);
+  return call_bound(op, &bound);
+}
+
+// (name, type, keyword_only, varargs, has_default, default, save)
+static bool read_param(PyObject* item, Param* p) {
+  PyObject *name, *fallback;
+  int type, keyword_only, varargs, has_default, save;
+  if (!PyArg_ParseTuple(item, "UipppOi", &name, &type, &keyword_only, &varargs, &has_default, &fallback, &save)) return false;
+  Py_INCREF(name);
+  PyUnicode_InternInPlace(&name);
+  *p = {name, static_cast<ParamType>(type), keyword_only != 0, varargs != 0, has_default ? Py_NewRef(fallback) : nullptr, static_cast<Save>(save)};
+  return true;
+}
+
+static bool optional_callable(PyObject* dict, const char* name, PyObject** slot) {
+  PyObject* o = PyDict_GetItemString(dict, name);
+  *slot = o && o != Py_None ? Py_NewRef(o) : nullptr;
+  return true;
+}
+
+static bool flag(PyObject* dict, const char* name) {
+  PyObject* o = PyDict_GetItemString(dict, name);
+  return o && PyObject_IsTrue(o) == 1;
+}
+
+// Overload(name, definition, kind, params, **flags)
+static PyObject* overload_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
+  PyObject *name, *definition, *params;
+  int kind;
+  if (!PyArg_ParseTuple(args, "UOiO:Overload", &name, &definition, &kind, &params)) return nullptr;
+  Ref options(kwargs ? Py_NewRef(kwargs) : PyDict_New());
+  Ref list(PySequence_Fast(params, "params must be a sequence"));
+  if (!options || !list) return nullptr;
+  auto* op = reinterpret_cast<OverloadObject*>(type->tp_alloc(type, 0));
+  if (!op) return nullptr;
+  Ref guard(reinterpret_cast<PyObject*>(op));
+  op->vectorcall = overload_vectorcall;
+  op->name = Py_NewRef(name);
+  op->definition = Py_NewRef(definition);
+  op->params = new std::vector<Param>;
+  op->overridden = new std::atomic<bool>(false);
+  op->kind = static_cast<Kind>(kind);
+  optional_callable(options.p, "run", &op->run);
+  optional_callable(options.p, "vjp", &op->vjp);
+  optional_callable(options.p, "mask_vjp", &op->mask_vjp);
+  op->inplace = flag(options.p, "inplace");
+  op->records = flag(options.p, "records");
+  op->is_view = flag(options.p, "is_view");
+  op->saves_result = flag(options.p, "saves_result");
+  op->has_out = flag(options.p, "has_out");
+  Py_ssize_t n = PySequence_Fast_GET_SIZE(list.p);
+  if (n > kMaxParams) return PyErr_Format(PyExc_ValueError, "%U: at most %d parameters", name, kMaxParams), nullptr;
+  for (Py_ssize_t i = 0; i < n; i++) {
+    Param p;
+    if (!read_param(PySequence_Fast_GET_ITEM(list.p, i), &p)) return nullptr;
+    op->params->push_back(p);
+    if (!p.keyword_only) op->num_positional = static_cast<int>(i) + 1;
+  }
+  if (op->kind == Kind::Python && !op->run) return PyErr_Format(PyExc_ValueError, "%U: a Python op needs run", name), nullptr;
+  return guard.release();
+}
+
+static void overload_dealloc(PyObject* self) {
+  auto* op = reinterpret_cast<OverloadObject*>(self);
+  if (op->weakrefs) PyObject_ClearWeakRefs(self);
+  Py_XDECREF(op->name);
+  Py_XDECREF(op->definition);
+  Py_XDECREF(op->run);
+  Py_XDECREF(op->vjp);
+  Py_XDECREF(op->mask_vjp);
+  if (op->params)
+    for (Param& p : *op->params) {
+      Py_XDECREF(p.name);
+      Py_XDECREF(p.fallback);
+    }
+  delete op->params;
+  delete op->overridden;
+  delete static_cast<PlanTable*>(op->table);
+  PyTypeObject* type = Py_TYPE(self);
+  type->tp_free(self);
+  Py_DECREF(type);
+}
+
+static Overload* self_op(PyObject* self) { return reinterpret_cast<Overload*>(self); }
+static PyObject* o_name(PyObject* self, void*) { return Py_NewRef(self_op(self)->name); }
+static PyObject* o_definition(PyObject* self, void*) { return Py_NewRef(self_op(self)->definition); }
+static PyObject* o_inplace(PyObject* self, void*) { return PyBool_FromLong(self_op(self)->inplace); }
+static PyObject* o_is_view(PyObject* self, void*) { return PyBool_FromLong(self_op(self)->is_view); }
+static PyObject* o_records(PyObject* self, void*) { return PyBool_FromLong(self_op(self)->records); }
+static PyObject* o_run(PyObject* self, void*) { return Py_NewRef(self_op(self)->run ? self_op(self)->run : Py_None); }
+static PyObject* o_vjp(PyObject* self, void*) { return Py_NewRef(self_op(self)->vjp ? self_op(self)->vjp : Py_None); }
+static PyObject* o_overridden(PyObject* self, void*) { return PyBool_FromLong(self_op(self)->overridden->load()); }
+static int o_set_overridden(PyObject* self, PyObject* value, void*) {
+  int on = value ? PyObject_IsTrue(value) : 0;
+  if (on < 0) return -1;
+  self_op(self)->overridden->store(on != 0);
+  return 0;
+}
+static PyObject* o_param_names(PyObject* self, void*) {
+  auto& params = *self_op(self)->params;
+  PyObject* tuple = PyTuple_New(static_cast<Py_ssize_t>(params.size()));
+  for (size_t i = 0; tuple && i < params.size(); i++) PyTuple_SET_ITEM(tuple, i, Py_NewRef(params[i].name));
+  return tuple;
+}
+static PyObject* o_repr(PyObject* self) { return PyUnicode_FromFormat("<rushlight overload of %U>", self_op(self)->name); }
+
+static bool bound_from_tuple(PyObject* self, PyObject* args, Bound* bound) {
+  Py_ssize_t n = PyTuple_GET_SIZE(args), want = static_cast<Py_ssize_t>(self_op(self)->params->size());
+  if (n != want) return PyErr_Format(PyExc_TypeError, "%U: expected %zd bound arguments, got %zd", self_op(self)->name, want, n), false;
+  for (Py_ssize_t i = 0; i < n; i++) bound->args[i] = PyTuple_GET_ITEM(args, i);
+  return true;
+}
+
+// redispatch(*bound): autograd and backend, whatever the keys say.
+static PyObject* o_redispatch(PyObject* self, PyObject* args) {
+  Bound bound;
+  if (!bound_from_tuple(self, args, &bound)) return nullptr;
+  Scan scan;
+  scan_args(self_op(self), bound.args, &scan, tls.grad_enabled);
+  return call_recorded(self_op(self), bound.args, scan.requires_grad);
+}
+// backend(*bound): plan and kernel only; in-place forms still count as a write.
+static PyObject* o_backend(PyObject* self, PyObject* args) {
+  Bound bound;
+  if (!bound_from_tuple(self, args, &bound)) return nullptr;
+  Overload* op = self_op(self);
+  Ref result(overload_run(op, bound.args));
+  if (!result) return nullptr;
+  if (op->inplace && !(as_tensor(bound.args[0])->flags & kInference)) tensor_bump(as_tensor(bound.args[0]));
+  if (op->is_view && !mark_views(bound.args, result.p)) return nullptr;
+  return result.release();
+}
+// into(bound args, outs): a pointwise op writing given outputs.
+static PyObject* o_into(PyObject* self, PyObject* args) {
+  PyObject *tuple, *outs;
+  Bound bound;
+  if (!PyArg_ParseTuple(args, "O!O!", &PyTuple_Type, &tuple, &PyTuple_Type, &outs) || !bound_from_tuple(self, tuple, &bound)) return nullptr;
+  Overload* op = self_op(self);
+  if (op->kind != Kind::Pointwise) return PyErr_SetString(PyExc_TypeError, "into: only pointwise ops write given outputs"), nullptr;
+  Ref plan(find_plan(op, bound.args));
+  if (!plan) return nullptr;
+  auto* p = reinterpret_cast<PointwisePlanObject*>(plan.p);
+  Tensor* given[8];
+  if (PyTuple_GET_SIZE(outs) != p->num_out) return PyErr_Format(PyExc_ValueError, "into: expected %d outputs", p->num_out), nullptr;
+  for (int j = 0; j < p->num_out; j++) {
+    PyObject* o = PyTuple_GET_ITEM(outs, j);
+    if (!is_tensor(o) || as_tensor(o)->dtype != p->out_dtype[j]) return PyErr_SetString(PyExc_TypeError, "into: outputs must be tensors of the result type"), nullptr;
+    given[j] = as_tensor(o);
+  }
+  PyObject* result = run_pointwise(op, p, bound.args, given);
+  if (result)
+    for (int j = 0; j < p->num_out; j++)
+      if (!(given[j]->flags & kInference)) tensor_bump(given[j]);
+  return result;
+}
+// bind(args, kwargs) -> (bound tuple, out) or None when the arguments do not fit.
+static PyObject* o_bind(PyObject* self, PyObject* args) {
+  PyObject *positional, *keywords;
+  if (!PyArg_ParseTuple(args, "O!O!", &PyTuple_Type, &positional, &PyDict_Type, &keywords)) return nullptr;
+  std::vector<PyObject*> flat;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(positional); i++) flat.push_back(PyTuple_GET_ITEM(positional, i));
+  Ref names(PyTuple_New(PyDict_GET_SIZE(keywords)));
+  PyObject *key, *value;
+  for (Py_ssize_t at = 0, k = 0; PyDict_Next(keywords, &at, &key, &value); k++) {
+    PyTuple_SET_ITEM(names.p, k, Py_NewRef(key));
+    flat.push_back(value);
+  }
+  Bound bound;
+  int fits = bind_arguments(self_op(self), flat.data(), PyTuple_GET_SIZE(positional), names.p, &bound);
+  if (fits < 0) return nullptr;
+  if (!fits) Py_RETURN_NONE;
+  Ref tuple(args_tuple(self_op(self), bound.args));
+  return tuple ? Py_BuildValue("(OO)", tuple.p, bound.out ? bound.out : Py_None) : nullptr;
+}
+static PyObject* o_clear(PyObject* self, PyObject*) {
+  if (self_op(self)->table) table(self_op(self))->clear();
+  Py_RETURN_NONE;
+}
+static PyObject* o_plan_count(PyObject* self, void*) {
+  return PyLong_FromSize_t(self_op(self)->table ? table(self_op(self))->used : 0);
+}
+
+static PyMethodDef overload_methods[] = {{"redispatch", o_redispatch, METH_VARARGS, "autograd and backend, whatever the keys say"},
+                                         {"backend", o_backend, METH_VARARGS, "plan and kernel only"},
+                                         {"into", o_into, METH_VARARGS, "into(bound, outs): write given outputs"},
+                                         {"bind", o_bind, METH_VARARGS, "bind(args, kwargs) -> (bound, out), or None"},
+                                         {"clear_plans", o_clear, METH_NOARGS, "forget every plan"},
+                                         {}};
+static PyGetSetDef overload_getset[] = {{"name", o_name, nullptr, nullptr, nullptr},
+                                        {"definition", o_definition, nullptr, nullptr, nullptr},
+                                        {"inplace", o_inplace, nullptr, nullptr, nullptr},
+                                        {"is_view", o_is_view, nullptr, nullptr, nullptr},
+                                        {"records", o_records, nullptr, nullptr, nullptr},
+                                        {"run", o_run, nullptr, nullptr, nullptr},
+                                        {"vjp", o_vjp, nullptr, nullptr, nullptr},
+                                        {"param_names", o_param_names, nullptr, nullptr, nullptr},
+                                        {"plan_count", o_plan_count, nullptr, nullptr, nullptr},
+                                        {"overridden", o_overridden, o_set_overridden, nullptr, nullptr},
+                                        {}};
+static PyMemberDef overload_members[] = {{"__vectorcalloffset__", T_PYSSIZET, offsetof(OverloadObject, vectorcall), READONLY, nullptr},
+                                         {"__weaklistoffset__", T_PYSSIZET, offsetof(OverloadObject, weakrefs), READONLY, nullptr},
+                                         {}};
+static PyType_Slot overload_slots[] = {{Py_tp_new, reinterpret_cast<void*>(overload_new)},
+                                       {Py_tp_dealloc, reinterpret_cast<void*>(overload_dealloc)},
+                                       {Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
+                                       {Py_tp_repr, reinterpret_cast<void*>(o_repr)},
+                                       {Py_tp_methods, overload_methods},
+                                       {Py_tp_getset, overload_getset},
+                                       {Py_tp_members, overload_members},
+                                       {0, nullptr}};
+static PyType_Spec overload_spec = {"rushlight._C.Overload", sizeof(OverloadObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL, overload_slots};
+
+// --- op objects: what users call -----------------------------------------------------------------------------------------------
+
+struct OpObject {
+  PyObject_HEAD
+  vectorcallfunc vectorcall;
+  PyObject* name;
+  PyObject* resolver;               // callable() -> list of overloads, asked at the first call
+  PyObject* overload_list;          // list, once resolved
+  std::vector<Overload*>* overloads;
+  PyObject* dict;
+};
+
+static bool resolve(OpObject* op) {
+  if (op->overloads) return true;
+  Ref list(PyObject_CallNoArgs(op->resolver));
+  if (!list) return false;
+  if (!PyList_Check(list.p)) return PyErr_Format(PyExc_TypeError, "%U: the resolver must return a list", op->name), false;
+  auto* overloads = new std::vector<Overload*>;
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list.p); i++) {
+    PyObject* o = PyList_GET_ITEM(list.p, i);
+    if (Py_TYPE(o) != OverloadType) return delete overloads, PyErr_Format(PyExc_TypeError, "%U: not an Overload: %R", op->name, o), false;
+    overloads->push_back(reinterpret_cast<Overload*>(o));
+  }
+  op->overload_list = list.release();
+  op->overloads = overloads;
+  return true;
+}
+
+static PyObject* op_vectorcall(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
+  auto* op = reinterpret_cast<OpObject*>(self);
+  if (__builtin_expect(!op->overloads, 0) && !resolve(op)) return nullptr;
+  Py_ssize_t nargs = PyVectorcall_NARGS(nargsf);
+  for (Overload* overload : *op->overloads) {
+    Bound bound;
+    int fits = bind_arguments(overload, args, nargs, kwnames, &bound);
+    if (fits > 0) return call_bound(overload, &bound);
+    if (fits < 0) return nullptr;
+  }
+  return refuse(self, args, nargs, kwnames);
+}
+
+static PyObject* op_new(PyTypeObject* type, PyObject* args, PyObject*) {
+  PyObject *name, *resolver;
+  if (!PyArg_ParseTuple(args, "UO:Op", &name, &resolver)) return nullptr;
+  auto* op = reinterpret_cast<OpObject*>(type->tp_alloc(type, 0));
+  if (!op) return nullptr;
+  op->vectorcall = op_vectorcall;
+  op->name = Py_NewRef(name);
+  op->resolver = Py_NewRef(resolver);
+  return reinterpret_cast<PyObject*>(op);
+}
+
+static int op_traverse(PyObject* self, visitproc visit, void* arg) {
+  auto* op = reinterpret_cast<OpObject*>(self);
+  Py_VISIT(Py_TYPE(self));
+  Py_VISIT(op->resolver);
+  Py_VISIT(op->overload_list);
+  Py_VISIT(op->dict);
+  return 0;
+}
+
+static int op_clear(PyObject* self) {
+  auto* op = reinterpret_cast<OpObject*>(self);
+  Py_CLEAR(op->resolver);
+  Py_CLEAR(op->dict);
+  return 0;
+}
+
+static void op_dealloc(PyObject* self) {
+  auto* op = reinterpret_cast<OpObject*>(self);
+  PyObject_GC_UnTrack(self);
+  op_clear(self);
+  delete op->overloads;
+  Py_XDECREF(op->overload_list);
+  Py_XDECREF(op->name);
+  PyTypeObject* type = Py_TYPE(self);
+  type->tp_free(self);
+  Py_DECREF(type);
+}
+
+static PyObject* op_descr_get(PyObject* self, PyObject* instance, PyObject*) {
+  if (!instance || instance == Py_None) return Py_NewRef(self);
+  return PyMethod_New(self, instance);
+}
+
+static PyObject* op_name(PyObject* self, void*) { return Py_NewRef(reinterpret_cast<OpObject*>(self)->name); }
+static PyObject* op_overloads(PyObject* self, void*) {
+  auto* op = reinterpret_cast<OpObject*>(self);
+  return resolve(op) ? Py_NewRef(op->overload_list) : nullptr;
+}
+static PyObject* op_repr(PyObject* self) { return PyUnicode_FromFormat("<rushlight op %U>", reinterpret_cast<OpObject*>(self)->name); }
+static PyObject* op_reduce(PyObject* self, PyObject*) {
+  Ref rushlight(PyImport_ImportModule("rushlight.op"));
+  return rushlight ? Py_BuildValue("N(O)", PyObject_GetAttrString(rushlight.p, "find_op"), reinterpret_cast<OpObject*>(self)->name) : nullptr;
+}
+// reset(): ask the resolver again (an overload was added)
+static PyObject* op_reset(PyObject* self, PyObject*) {
+  auto* op = reinterpret_cast<OpObject*>(self);
+  delete op->overloads;
+  op->overloads = nullptr;
+  Py_CLEAR(op->overload_list);
+  Py_RETURN_NONE;
+}
+
+static PyMethodDef op_methods[] = {{"__reduce__", op_reduce, METH_NOARGS, nullptr}, {"_reset", op_reset, METH_NOARGS, nullptr}, {}};
+static PyGetSetDef op_getset[] = {{"__name__", op_name, nullptr, nullptr, nullptr},
+                                  {"__qualname__", op_name, nullptr, nullptr, nullptr},
+                                  {"overload_list", op_overloads, nullptr, nullptr, nullptr},
+                                  {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
+                                  {}};
+static PyMemberDef op_members[] = {{"__vectorcalloffset__", T_PYSSIZET, offsetof(OpObject, vectorcall), READONLY, nullptr},
+                                   {"__dictoffset__", T_PYSSIZET, offsetof(OpObject, dict), READONLY, nullptr},
+                                   {}};
+static PyType_Slot op_slots[] = {{Py_tp_new, reinterpret_cast<void*>(op_new)},
+                                 {Py_tp_dealloc, reinterpret_cast<void*>(op_dealloc)},
+                                 {Py_tp_traverse, reinterpret_cast<void*>(op_traverse)},
+                                 {Py_tp_clear, reinterpret_cast<void*>(op_clear)},
+                                 {Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
+                                 {Py_tp_descr_get, reinterpret_cast<void*>(op_descr_get)},
+                                 {Py_tp_repr, reinterpret_cast<void*>(op_repr)},
+                                 {Py_tp_methods, op_methods},
+                                 {Py_tp_getset, op_getset},
+                                 {Py_tp_members, op_members},
+                                 {0, nullptr}};
+static PyType_Spec op_spec = {"rushlight._C.Op", sizeof(OpObject), 0,
+                              Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE, op_slots};
+
+// --- module -----------------------------------------------------------------------------------------------------------------------
+
+static PyObject* set_hooks(PyObject*, PyObject* args, PyObject* kwargs) {
+  static const char* names[] = {"dispatcher", "bind_error", "out_caller", nullptr};
+  PyObject *d = nullptr, *b = nullptr, *o = nullptr;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|OOO", const_cast<char**>(names), &d, &b, &o)) return nullptr;
+  struct { PyObject* value; PyObject** slot; } pairs[] = {{d, &dispatcher}, {b, &bind_error}, {o, &out_caller}};
+  for (auto& pair : pairs)
+    if (pair.value) Py_XSETREF(*pair.slot, Py_NewRef(pair.value));
+  Py_RETURN_NONE;
+}
+static PyObject* forget_plans(PyObject*, PyObject*) {
+  epoch++;
+  Py_RETURN_NONE;
+}
+static PyObject* get_keys(PyObject*, PyObject*) { return Py_BuildValue("(II)", tls.keys, tls.excluded); }
+static PyObject* set_keys(PyObject*, PyObject* args) {
+  unsigned keys, excluded;
+  if (!PyArg_ParseTuple(args, "II", &keys, &excluded)) return nullptr;
+  tls.keys = keys;
+  tls.excluded = excluded;
+  Py_RETURN_NONE;
+}
+
+static PyMethodDef functions[] = {
+    {"set_hooks", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(set_hooks)), METH_VARARGS | METH_KEYWORDS, "where the core asks Python"},
+    {"forget_plans", forget_plans, METH_NOARGS, "a global default changed: plans made so far no longer apply"},
+    {"get_thread_keys", get_keys, METH_NOARGS, "(active, excluded) dispatch bits of this thread"},
+    {"set_thread_keys", set_keys, METH_VARARGS, "set_thread_keys(active, excluded)"},
+    {}};
+
+int init_call(PyObject* module) {
+  str_plan = PyUnicode_InternFromString("plan");
+  OverloadType = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&overload_spec));
+  OpType = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&op_spec));
+  if (!str_plan || !OverloadType || !OpType || init_bind()) return -1;
+  if (PyModule_AddObjectRef(module, "Overload", as_object(OverloadType)) || PyModule_AddObjectRef(module, "Op", as_object(OpType))) return -1;
+  return PyModule_AddFunctions(module, functions);
+}
+
+}  // namespace rl

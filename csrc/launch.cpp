@@ -1,0 +1,386 @@
+// The pointwise launch: broadcast, choose the output layout, coalesce dims, run the kernel over two inner dims.
+#include <complex>
+
+#include "geometry.h"
+#include "plan.h"
+#include "pool.h"
+
+namespace rl {
+
+namespace {
+
+constexpr int64_t kGrain = 32768;        // elements per chunk
+constexpr int kMaxOperands = 24;
+
+// --- scalars ----------------------------------------------------------------------------------------------------------
+
+template <typename T>
+void put(char* at, T value) { memcpy(at, &value, sizeof(T)); }
+
+bool put_integer(char* at, DType d, int64_t v) {
+  switch (d) {
+    case DType::Bool: put<uint8_t>(at, v != 0); return true;
+    case DType::U8: put<uint8_t>(at, static_cast<uint8_t>(v)); return true;
+    case DType::I8: put<int8_t>(at, static_cast<int8_t>(v)); return true;
+    case DType::U16: put<uint16_t>(at, static_cast<uint16_t>(v)); return true;
+    case DType::I16: put<int16_t>(at, static_cast<int16_t>(v)); return true;
+    case DType::U32: put<uint32_t>(at, static_cast<uint32_t>(v)); return true;
+    case DType::I32: put<int32_t>(at, static_cast<int32_t>(v)); return true;
+    case DType::U64:
+    case DType::I64: put<int64_t>(at, v); return true;
+    default: return false;
+  }
+}
+
+// Kernels take scalars in integer, f32, f64 or complex types; half types compute in f32, so none is needed here.
+bool put_scalar(char* at, DType d, PyObject* number, const char* op) {
+  if (info(d).complex) {
+    Py_complex c = PyComplex_AsCComplex(number);
+    if (PyErr_Occurred()) return false;
+    if (d == DType::C64) put(at, std::complex<float>(static_cast<float>(c.real), static_cast<float>(c.imag)));
+    else put(at, std::complex<double>(c.real, c.imag));
+    return true;
+  }
+  if (is_float(d)) {
+    double v = PyFloat_AsDouble(number);
+    if (v == -1 && PyErr_Occurred()) return false;
+    if (d == DType::F64) put(at, v);
+    else if (d == DType::F32) put(at, static_cast<float>(v));
+    else return PyErr_Format(PyExc_RuntimeError, "%s: a scalar operand cannot have type %s", op, info(d).name), false;
+    return true;
+  }
+  if (PyFloat_Check(number)) {
+    double v = PyFloat_AS_DOUBLE(number);
+    if (d == DType::Bool) return put_integer(at, d, v != 0);
+    return put_integer(at, d, static_cast<int64_t>(v));
+  }
+  int overflow = 0;
+  int64_t v = PyLong_AsLongLongAndOverflow(number, &overflow);
+  if (v == -1 && PyErr_Occurred()) return false;
+  if (overflow > 0 && d == DType::U64) {
+    uint64_t u = PyLong_AsUnsignedLongLong(number);
+    if (PyErr_Occurred()) return false;
+    return put_integer(at, d, static_cast<int64_t>(u));
+  }
+  if (overflow) return PyErr_Format(PyExc_RuntimeError, "%s: value %R cannot be converted to type int64 without overflow", op, number), false;
+  return put_integer(at, d, v);
+}
+
+// --- geometry -----------------------------------------------------------------------------------------------------------
+
+struct Loop {
+  int num = 0;                               // operands: inputs then outputs
+  int ndim = 0;
+  char* ptrs[kMaxOperands];
+  int64_t sizes[kMaxDims];                   // innermost first
+  int64_t strides[kMaxOperands][kMaxDims];   // bytes, innermost first
+};
+
+bool broadcast_shape(Tensor** tensors, int n, int64_t* sizes, int* out_ndim, const char* op) {
+  int ndim = 0;
+  for (int i = 0; i < n; i++)
+    if (tensors[i] && tensors[i]->ndim > ndim) ndim = tensors[i]->ndim;
+  for (int d = 0; d < ndim; d++) sizes[d] = 1;
+  for (int i = 0; i < n; i++) {
+    Tensor* t = tensors[i];
+    if (!t) continue;
+    for (int d = 0; d < t->ndim; d++) {
+      int64_t have = t->sizes()[d];
+      int at = ndim - t->ndim + d;
+      if (have == sizes[at] || have == 1) continue;
+      if (sizes[at] != 1) {
+        PyErr_Format(PyExc_RuntimeError, "%s: The size of tensor a (%lld) must match the size of tensor b (%lld) at non-singleton dimension %d", op,
+                     static_cast<long long>(sizes[at]), static_cast<long long>(have), at);
+        return false;
+      }
+      sizes[at] = have;
+    }
+  }
+  *out_ndim = ndim;
+  return true;
+}
+
+// Orders dims from fastest to slowest as the inputs are laid out; ties keep row-major order.
+void order_dims(Tensor** tensors, int n, const int64_t* sizes, int ndim, int* perm) {
+  for (int i = 0; i < ndim; i++) perm[i] = ndim - 1 - i;
+  auto compare = [&](int a, int b) {
+    for (int i = 0; i < n; i++) {
+      Tensor* t = tensors[i];
+      if (!t) continue;
+      int pad = ndim - t->ndim;
+      int64_t sa = a < pad || t->sizes()[a - pad] == 1 ? 0 : t->strides()[a - pad];
+      int64_t sb = b < pad || t->sizes()[b - pad] == 1 ? 0 : t->strides()[b - pad];
+      if (sa == 0 || sb == 0) continue;
+      if (sa != sb) return sa < sb ? -1 : 1;
+      if (sizes[a] > sizes[b]) return 1;
+    }
+    return 0;
+  };
+  for (int i = 1; i < ndim; i++) {
+    int slot = i;
+    for (int j = i - 1; j >= 0; j--) {
+      int order = compare(perm[j], perm[slot]);
+      if (order > 0) {
+        std::swap(perm[j], perm[slot]);
+        slot = j;
+      } else if (order < 0) {
+        break;
+      }
+    }
+  }
+}
+
+void fill_strides(Loop& loop, int k, Tensor* t, int ndim, const int* perm) {
+  int pad = ndim - t->ndim, size = itemsize(t->dtype);
+  loop.ptrs[k] = t->data();
+  for (int d = 0; d < ndim; d++) {
+    int dim = perm[d] - pad;
+    loop.strides[k][d] = dim < 0 || t->sizes()[dim] == 1 ? 0 : t->strides()[dim] * size;
+  }
+}
+
+void coalesce(Loop& loop) {
+  int last = 0;
+  for (int d = 1; d < loop.ndim; d++) {
+    bool merge = loop.sizes[last] == 1 || loop.sizes[d] == 1;
+    if (!merge) {
+      merge = true;
+      for (int k = 0; k < loop.num && merge; k++) merge = loop.strides[k][d] == loop.sizes[last] * loop.strides[k][last];
+    }
+    if (merge) {
+      if (loop.sizes[last] == 1)
+        for (int k = 0; k < loop.num; k++) loop.strides[k][last] = loop.strides[k][d];
+      loop.sizes[last] *= loop.sizes[d];
+    } else {
+      last++;
+      loop.sizes[last] = loop.sizes[d];
+      for (int k = 0; k < loop.num; k++) loop.strides[k][last] = loop.strides[k][d];
+    }
+  }
+  loop.ndim = loop.ndim ? last + 1 : 0;
+}
+
+// --- running --------------------------------------------------------------------------------------------------------------
+
+struct Run {
+  const Loop* loop;
+  Kernel kernel;
+  int64_t params[1 + 2 * kMaxOperands];
+};
+
+void set_params(Run& run) {
+  const Loop& loop = *run.loop;
+  run.params[0] = loop.ndim ? loop.sizes[0] : 1;
+  for (int k = 0; k < loop.num; k++) {
+    run.params[1 + k] = loop.ndim ? loop.strides[k][0] : 0;
+    run.params[1 + loop.num + k] = loop.ndim > 1 ? loop.strides[k][1] : 0;
+  }
+}
+
+// One long row: chunks of elements.
+void run_flat(void* context, int64_t begin, int64_t end) {
+  auto* run = static_cast<Run*>(context);
+  const Loop& loop = *run->loop;
+  char* ptrs[kMaxOperands];
+  int64_t params[1 + 2 * kMaxOperands];
+  memcpy(params, run->params, sizeof(int64_t) * (1 + 2 * loop.num));
+  params[0] = end - begin;
+  for (int k = 0; k < loop.num; k++) ptrs[k] = loop.ptrs[k] + begin * run->params[1 + k];
+  run->kernel(ptrs, params, 0, 1);
+}
+
+// Many rows: chunks of rows; dims beyond the second are walked here.
+void run_rows(void* context, int64_t begin, int64_t end) {
+  auto* run = static_cast<Run*>(context);
+  const Loop& loop = *run->loop;
+  char* ptrs[kMaxOperands];
+  for (int64_t row = begin; row < end;) {
+    int64_t start = row % loop.sizes[1], rest = row / loop.sizes[1];
+    int64_t count = loop.sizes[1] - start < end - row ? loop.sizes[1] - start : end - row;
+    memcpy(ptrs, loop.ptrs, sizeof(char*) * loop.num);
+    for (int d = 2; d < loop.ndim; d++) {
+      int64_t i = rest % loop.sizes[d];
+      rest /= loop.sizes[d];
+      for (int k = 0; k < loop.num; k++) ptrs[k] += i * loop.strides[k][d];
+    }
+    run->kernel(ptrs, run->params, start, start + count);
+    row += count;
+  }
+}
+
+void run_loop(const Loop& loop, Kernel kernel) {
+  Run run;
+  run.loop = &loop;
+  run.kernel = kernel;
+  set_params(run);
+  int64_t numel = 1;
+  for (int d = 0; d < loop.ndim; d++) numel *= loop.sizes[d];
+  if (numel == 0) return;
+  bool flat = loop.ndim < 2;
+  int64_t rows = flat ? numel : numel / loop.sizes[0];
+  int64_t grain = flat ? kGrain : std::max<int64_t>(1, kGrain / loop.sizes[0]);
+  auto body = flat ? run_flat : run_rows;
+  if (rows <= grain) {
+    body(&run, 0, rows);
+    return;
+  }
+  Py_BEGIN_ALLOW_THREADS;
+  parallel_for(rows, grain, body, &run);
+  Py_END_ALLOW_THREADS;
+}
+
+// Non-native devices get the coalesced loop as data.
+bool run_plugged(const Loop& loop, PyObject* handle, Device device, Tensor** tensors, int num_in) {
+  Ref ptrs(PyTuple_New(loop.num)), sizes(int_tuple(loop.sizes, loop.ndim)), strides(PyTuple_New(loop.num));
+  if (!ptrs || !sizes || !strides) return false;
+  for (int k = 0; k < loop.num; k++) {
+    // Scalars travel by value: their bytes are on the host.
+    bool scalar = k < num_in && !tensors[k];
+    PyTuple_SET_ITEM(ptrs.p, k, scalar ? PyBytes_FromStringAndSize(loop.ptrs[k], 16) : PyLong_FromVoidPtr(loop.ptrs[k]));
+    PyTuple_SET_ITEM(strides.p, k, int_tuple(loop.strides[k], loop.ndim));
+  }
+  Ref done(PyObject_CallMethod(kDevices[device.type].handler, "launch_pointwise", "OOOOI", handle, ptrs.p, sizes.p, strides.p,
+                               static_cast<unsigned>(device.index)));
+  return static_cast<bool>(done);
+}
+
+// --- outputs --------------------------------------------------------------------------------------------------------------
+
+PyObject* shape_text(const int64_t* sizes, int ndim) {
+  Ref tuple(int_tuple(sizes, ndim));
+  Ref list(tuple ? PySequence_List(tuple.p) : nullptr);
+  return list ? PyObject_Repr(list.p) : nullptr;
+}
+
+bool check_written(Tensor* out, Tensor** inputs, int n, const char* op) {
+  if (!(out->flags & kDenseNonOverlapping) && has_internal_overlap(out->sizes(), out->strides(), out->ndim)) {
+    PyErr_Format(PyExc_RuntimeError, "%s: unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
+                 "Please clone() the tensor before performing the operation.", op);
+    return false;
+  }
+  for (int i = 0; i < n; i++) {
+    Tensor* in = inputs[i];
+    if (!in || in == out || in->storage != out->storage || !in->numel || !out->numel) continue;
+    bool same = in->data() == out->data() && in->ndim == out->ndim && in->dtype == out->dtype &&
+                !memcmp(in->geometry, out->geometry, sizeof(int64_t) * 2 * in->ndim);
+    if (same) continue;
+    if (!(in->flags & out->flags & kDenseNonOverlapping)) continue;   // too hard to tell cheaply: allowed, as elsewhere
+    char *a = in->data(), *b = out->data();
+    if (a < b + out->numel * itemsize(out->dtype) && b < a + in->numel * itemsize(in->dtype)) {
+      PyErr_Format(PyExc_RuntimeError, "%s: unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory location. "
+                   "Please clone() the tensor before performing the operation.", op);
+      return false;
+    }
+  }
+  return true;
+}
+
+Tensor* allocate_ordered(const int64_t* sizes, int ndim, const int* perm, DType dtype, Device device) {
+  int64_t strides[kMaxDims], step = 1;
+  bool row_major = true;
+  for (int d = 0; d < ndim; d++) {
+    row_major &= perm[d] == ndim - 1 - d;
+    strides[perm[d]] = step;
+    step *= sizes[perm[d]] > 1 ? sizes[perm[d]] : 1;
+  }
+  return tensor_empty(sizes, row_major ? nullptr : strides, ndim, dtype, device);
+}
+
+// All operands dense row-major with one shape, or single elements: one flat run without any ordering.
+bool try_flat(PointwisePlanObject* plan, PointwiseCall& call, Device device, Loop& loop, bool* failed) {
+  Tensor* ref = nullptr;
+  for (int i = 0; i < plan->num_in; i++) {
+    Tensor* t = call.tensors[i];
+    if (t && (!ref || t->ndim > ref->ndim || (t->ndim == ref->ndim && t->numel > ref->numel))) ref = t;
+  }
+  if (!ref) return false;
+  auto matches = [&](Tensor* t) { return t == ref || (t->ndim == ref->ndim && !memcmp(t->sizes(), ref->sizes(), sizeof(int64_t) * ref->ndim)); };
+  if (!ref->contiguous()) return false;
+  for (int i = 0; i < plan->num_in; i++) {
+    Tensor* t = call.tensors[i];
+    if (!t) continue;
+    bool single = t->numel == 1 && t->ndim <= ref->ndim;
+    if (!single && !(t->contiguous() && matches(t))) return false;
+    loop.ptrs[i] = t->data();
+    loop.strides[i][0] = t->numel == 1 ? 0 : itemsize(t->dtype);
+  }
+  for (int j = 0; j < plan->num_out; j++)
+    if (call.outs[j] && !(call.outs[j]->contiguous() && matches(call.outs[j]))) return false;
+  for (int j = 0; j < plan->num_out; j++) {
+    if (!call.outs[j]) {
+      call.outs[j] = tensor_empty(ref->sizes(), nullptr, ref->ndim, plan->out_dtype[j], device);
+      if (!call.outs[j]) return *failed = true, false;
+    }
+    int k = plan->num_in + j;
+    loop.ptrs[k] = call.outs[j]->data();
+    loop.strides[k][0] = itemsize(plan->out_dtype[j]);
+  }
+  loop.ndim = 1;
+  loop.sizes[0] = ref->numel;
+  return true;
+}
+
+bool plan_general(PointwisePlanObject* plan, PointwiseCall& call, Device device, Loop& loop, const char* op) {
+  int64_t sizes[kMaxDims];
+  int perm[kMaxDims], ndim;
+  if (!broadcast_shape(call.tensors, plan->num_in, sizes, &ndim, op)) return false;
+  Tensor* all[kMaxOperands];
+  int num = 0;
+  for (int j = 0; j < plan->num_out; j++) {
+    Tensor* out = call.outs[j];
+    if (!out) continue;
+    if (out->ndim != ndim || memcmp(out->sizes(), sizes, sizeof(int64_t) * ndim)) {
+      Ref have(shape_text(out->sizes(), out->ndim)), want(shape_text(sizes, ndim));
+      if (have && want) PyErr_Format(PyExc_RuntimeError, "%s: output with shape %U doesn't match the broadcast shape %U", op, have.p, want.p);
+      return false;
+    }
+    all[num++] = out;
+  }
+  for (int i = 0; i < plan->num_in; i++) all[num++] = call.tensors[i];
+  order_dims(all, num, sizes, ndim, perm);
+  for (int j = 0; j < plan->num_out; j++)
+    if (!call.outs[j] && !(call.outs[j] = allocate_ordered(sizes, ndim, perm, plan->out_dtype[j], device))) return false;
+  loop.ndim = ndim;
+  for (int d = 0; d < ndim; d++) loop.sizes[d] = sizes[perm[d]];
+  for (int i = 0; i < plan->num_in; i++)
+    if (call.tensors[i]) fill_strides(loop, i, call.tensors[i], ndim, perm);
+    else
+      for (int d = 0; d < ndim; d++) loop.strides[i][d] = 0;
+  for (int j = 0; j < plan->num_out; j++) fill_strides(loop, plan->num_in + j, call.outs[j], ndim, perm);
+  coalesce(loop);
+  return true;
+}
+
+}  // namespace
+
+bool pointwise_launch(PointwisePlanObject* plan, PointwiseCall& call, Device device, const char* op) {
+  Loop loop;
+  alignas(16) char scalars[16][16];
+  loop.num = plan->num_in + plan->num_out;
+  Tensor* owned[8];
+  for (int j = 0; j < plan->num_out; j++) {
+    owned[j] = call.outs[j];
+    if (!call.outs[j]) continue;
+    if (!check_written(call.outs[j], call.tensors, plan->num_in, op)) return false;
+  }
+  bool failed = false;
+  bool ready = try_flat(plan, call, device, loop, &failed);
+  if (!ready && !failed) ready = plan_general(plan, call, device, loop, op);
+  // Numbers go in last: planning fills the pointers of tensors only.
+  for (int i = 0; ready && i < plan->num_in; i++) {
+    if (call.tensors[i]) continue;
+    ready = put_scalar(scalars[i], plan->in_dtype[i], call.scalars[i], op);
+    loop.ptrs[i] = scalars[i];
+    for (int d = 0; d < loop.ndim; d++) loop.strides[i][d] = 0;
+  }
+  if (ready && kDevices[device.type].has_data && call.outs[0]->numel) {
+    if (plan->handle) ready = run_plugged(loop, plan->handle, device, call.tensors, plan->num_in);
+    else run_loop(loop, plan->kernel);
+  }
+  if (!ready)
+    for (int j = 0; j < plan->num_out; j++)
+      if (!owned[j] && call.outs[j]) Py_CLEAR(call.outs[j]);
+  return ready;
+}
+
+}  // namespace rl

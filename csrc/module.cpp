@@ -1,0 +1,18 @@
+// The Python module, and nothing else: each part of the core adds its own names.
+#include "call.h"
+#include "tape.h"
+
+
+static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "rushlight._C", "Rushlight's core: tensors, op calls, tape, kernels' launch.", -1, nullptr, nullptr, nullptr, nullptr, nullptr};
+
+PyMODINIT_FUNC PyInit__C() {
+  PyObject* module = PyModule_Create(&definition);
+  if (!module) return nullptr;
+  int (*parts[])(PyObject*) = {rl::init_types, rl::init_storage, rl::init_tensor, rl::init_plan, rl::init_call, rl::init_tape};
+  for (auto part : parts)
+    if (part(module)) {
+      Py_DECREF(module);
+      return nullptr;
+    }
+  return module;
+}

@@ -1,0 +1,348 @@
+// Plan objects as Python builds them, and the executor that replays them.
+#include "plan.h"
+
+#include <structmember.h>
+
+#include "geometry.h"
+#include "pool.h"
+
+namespace rl {
+
+PyTypeObject* PlanType;
+PyTypeObject* PointwisePlanType;
+
+// --- building -------------------------------------------------------------------------------------------------------
+
+static bool read_vector(PyObject* seq, std::vector<int64_t>* out, const char* what) {
+  Ref fast(PySequence_Fast(seq, "expected a sequence of ints"));
+  if (!fast) return false;
+  Py_ssize_t n = PySequence_Fast_GET_SIZE(fast.p);
+  out->resize(n);
+  for (Py_ssize_t i = 0; i < n; i++) {
+    (*out)[i] = PyLong_AsLongLong(PySequence_Fast_GET_ITEM(fast.p, i));
+    if ((*out)[i] == -1 && PyErr_Occurred()) return false;
+  }
+  (void)what;
+  return true;
+}
+
+// ("new"|"temp"|"view"|"arg", dtype, sizes, strides|None, source, offset)
+static bool read_slot(PyObject* item, Slot* slot) {
+  const char* kind;
+  PyObject *dtype, *sizes, *strides;
+  long long offset;
+  if (!PyArg_ParseTuple(item, "sOOOiL:slot", &kind, &dtype, &sizes, &strides, &slot->source, &offset)) return false;
+  slot->kind = *kind == 'n' ? SlotKind::New : *kind == 't' ? SlotKind::Temp : *kind == 'v' ? SlotKind::View : SlotKind::Arg;
+  slot->offset = offset;
+  slot->dtype = dtype == Py_None ? DType::F32 : dtype_of(dtype);
+  if (slot->kind == SlotKind::Arg) return true;
+  if (!read_vector(sizes, &slot->sizes, "sizes")) return false;
+  return strides == Py_None || read_vector(strides, &slot->strides, "strides");
+}
+
+// (kernel, operands, params, extent, grain, error_slot, constants): kernel is an address, a callable, or ("handle", object)
+static bool read_step(PyObject* item, Step* step) {
+  PyObject *kernel, *operands, *params;
+  const char* constants = nullptr;
+  Py_ssize_t constant_bytes = 0;
+  long long extent, grain;
+  if (!PyArg_ParseTuple(item, "OOOLLi|y#:step", &kernel, &operands, &params, &extent, &grain, &step->error_slot, &constants, &constant_bytes)) return false;
+  step->extent = extent;
+  step->grain = grain;
+  if (constants) step->constants.assign(constants, constants + constant_bytes);
+  if (PyLong_Check(kernel)) step->kernel = reinterpret_cast<Kernel>(PyLong_AsVoidPtr(kernel));
+  else if (PyTuple_Check(kernel)) step->handle = Py_NewRef(PyTuple_GetItem(kernel, 1));
+  else step->callable = Py_NewRef(kernel);
+  Ref fast(PySequence_Fast(operands, "operands must be a sequence"));
+  if (!fast) return false;
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(fast.p); i++) {
+    PyObject* entry = PySequence_Fast_GET_ITEM(fast.p, i);
+    Operand operand{-1, 0};
+    if (PyLong_Check(entry)) operand.slot = static_cast<int>(PyLong_AsLong(entry));
+    else {
+      long long byte_offset;
+      if (!PyArg_ParseTuple(entry, "iL", &operand.slot, &byte_offset)) return false;
+      operand.byte_offset = byte_offset;
+    }
+    step->operands.push_back(operand);
+  }
+  return read_vector(params, &step->params, "params");
+}
+
+static PyObject* plan_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
+  static const char* names[] = {"num_inputs", "device", "slots", "steps", "single", "wrap", "on_error", nullptr};
+  int num_inputs, single = 1;
+  PyObject *device, *slots, *steps, *wrap = Py_None, *on_error = Py_None;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "iOOO|pOO:Plan", const_cast<char**>(names), &num_inputs, &device, &slots, &steps, &single, &wrap, &on_error))
+    return nullptr;
+  auto* plan = reinterpret_cast<PlanObject*>(type->tp_alloc(type, 0));
+  if (!plan) return nullptr;
+  Ref guard(as_object(plan));
+  plan->slots = new std::vector<Slot>;
+  plan->steps = new std::vector<Step>;
+  plan->num_inputs = num_inputs;
+  plan->single = single;
+  plan->wrap = wrap == Py_None ? nullptr : Py_NewRef(wrap);
+  plan->on_error = on_error == Py_None ? nullptr : Py_NewRef(on_error);
+  if (!parse_device(device, &plan->device)) return nullptr;
+  Ref slot_list(PySequence_Fast(slots, "slots must be a sequence")), step_list(PySequence_Fast(steps, "steps must be a sequence"));
+  if (!slot_list || !step_list) return nullptr;
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(slot_list.p); i++) {
+    plan->slots->emplace_back();
+    if (!read_slot(PySequence_Fast_GET_ITEM(slot_list.p, i), &plan->slots->back())) return nullptr;
+  }
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(step_list.p); i++) {
+    plan->steps->emplace_back();
+    if (!read_step(PySequence_Fast_GET_ITEM(step_list.p, i), &plan->steps->back())) return nullptr;
+  }
+  int total = num_inputs + static_cast<int>(plan->slots->size());
+  for (const Step& step : *plan->steps)
+    for (const Operand& o : step.operands)
+      if (o.slot < -1 || o.slot >= total) return PyErr_Format(PyExc_ValueError, "Plan: operand slot %d out of range 0..%d", o.slot, total - 1), nullptr;
+  for (const Slot& slot : *plan->slots)
+    if ((slot.kind == SlotKind::View || slot.kind == SlotKind::Arg) && (slot.source < 0 || slot.source >= num_inputs))
+      return PyErr_Format(PyExc_ValueError, "Plan: slot source %d out of range", slot.source), nullptr;
+  return guard.release();
+}
+
+static void plan_dealloc(PyObject* self) {
+  auto* plan = reinterpret_cast<PlanObject*>(self);
+  if (plan->steps)
+    for (Step& step : *plan->steps) {
+      Py_XDECREF(step.callable);
+      Py_XDECREF(step.handle);
+    }
+  delete plan->slots;
+  delete plan->steps;
+  Py_XDECREF(plan->wrap);
+  Py_XDECREF(plan->on_error);
+  PyTypeObject* type = Py_TYPE(self);
+  type->tp_free(self);
+  Py_DECREF(type);
+}
+
+// --- running --------------------------------------------------------------------------------------------------------
+
+namespace {
+
+struct Launch {
+  Kernel kernel;
+  char** ptrs;
+  const int64_t* params;
+};
+
+void run_chunk(void* context, int64_t begin, int64_t end) {
+  auto* launch = static_cast<Launch*>(context);
+  launch->kernel(launch->ptrs, launch->params, begin, end);
+}
+
+bool launch_native(const Step& step, char** ptrs) {
+  if (step.extent <= step.grain) {
+    if (step.extent > 0) step.kernel(ptrs, step.params.data(), 0, step.extent);
+    return true;
+  }
+  Launch launch{step.kernel, ptrs, step.params.data()};
+  Py_BEGIN_ALLOW_THREADS;
+  parallel_for(step.extent, step.grain, run_chunk, &launch);
+  Py_END_ALLOW_THREADS;
+  return true;
+}
+
+PyObject* pointer_tuple(char** ptrs, int n) {
+  PyObject* tuple = PyTuple_New(n);
+  for (int i = 0; tuple && i < n; i++) PyTuple_SET_ITEM(tuple, i, PyLong_FromVoidPtr(ptrs[i]));
+  return tuple;
+}
+
+bool launch_plugged(const Step& step, char** ptrs, int n, Device device) {
+  Ref pointers(pointer_tuple(ptrs, n)), params(PyTuple_New(static_cast<Py_ssize_t>(step.params.size())));
+  if (!pointers || !params) return false;
+  for (size_t i = 0; i < step.params.size(); i++) PyTuple_SET_ITEM(params.p, i, PyLong_FromLongLong(step.params[i]));
+  Ref done(PyObject_CallMethod(kDevices[device.type].handler, "launch", "OOOLLI", step.handle, pointers.p, params.p, 0LL,
+                               static_cast<long long>(step.extent), static_cast<unsigned>(device.index)));
+  return static_cast<bool>(done);
+}
+
+bool call_python(const Step& step, Tensor** all) {
+  Ref args(PyTuple_New(static_cast<Py_ssize_t>(step.operands.size())));
+  if (!args) return false;
+  for (size_t i = 0; i < step.operands.size(); i++) PyTuple_SET_ITEM(args.p, i, Py_NewRef(as_object(all[step.operands[i].slot])));
+  GradModeGuard no_grad(false);
+  Ref done(PyObject_CallObject(step.callable, args.p));
+  return static_cast<bool>(done);
+}
+
+bool run_step(PlanObject* plan, const Step& step, Tensor** all) {
+  if (step.callable) return call_python(step, all);
+  char* ptrs[kMaxDims * 4];
+  int n = static_cast<int>(step.operands.size());
+  if (n > static_cast<int>(sizeof(ptrs) / sizeof(ptrs[0]))) return PyErr_SetString(PyExc_RuntimeError, "plan: too many operands in one step"), false;
+  for (int i = 0; i < n; i++) {
+    const Operand& o = step.operands[i];
+    ptrs[i] = o.slot < 0 ? const_cast<char*>(step.constants.data()) + o.byte_offset : all[o.slot]->data() + o.byte_offset;
+  }
+  if (step.error_slot >= 0 && plan->device.type == kCPU) *reinterpret_cast<int64_t*>(all[step.error_slot]->data()) = 0;
+  if (!(step.handle ? launch_plugged(step, ptrs, n, plan->device) : launch_native(step, ptrs))) return false;
+  if (step.error_slot < 0 || !plan->on_error || plan->device.type != kCPU) return true;
+  int64_t code = *reinterpret_cast<int64_t*>(all[step.error_slot]->data());
+  if (!code) return true;
+  Ref raised(PyObject_CallFunction(plan->on_error, "L", static_cast<long long>(code)));
+  if (!PyErr_Occurred()) PyErr_SetString(PyExc_IndexError, "index out of range");
+  return false;
+}
+
+Tensor* make_slot(const Slot& slot, Tensor** inputs, Device device) {
+  if (slot.kind == SlotKind::Arg) return as_tensor(Py_NewRef(as_object(inputs[slot.source])));
+  int ndim = static_cast<int>(slot.sizes.size());
+  if (slot.kind != SlotKind::View) return tensor_empty(slot.sizes.data(), slot.strides.empty() && ndim ? nullptr : slot.strides.data(), ndim, slot.dtype, device);
+  Tensor* source = inputs[slot.source];
+  Tensor* t = tensor_alias(source, slot.sizes.data(), slot.strides.data(), ndim, 0, slot.dtype);
+  if (!t) return nullptr;
+  int from = itemsize(source->dtype), to = itemsize(slot.dtype);
+  t->offset = (from == to ? source->offset : source->offset * from / to) + slot.offset;
+  if (!(source->flags & kInference)) tensor_share_version(source, t);
+  return t;
+}
+
+}  // namespace
+
+static PyObject* plan_result(PlanObject* plan, Tensor** made) {
+  int count = 0;
+  for (const Slot& slot : *plan->slots) count += slot.kind != SlotKind::Temp;
+  if (plan->single) {
+    for (size_t i = 0; i < plan->slots->size(); i++)
+      if ((*plan->slots)[i].kind != SlotKind::Temp) return Py_NewRef(as_object(made[i]));
+    Py_RETURN_NONE;
+  }
+  Ref tuple(PyTuple_New(count));
+  if (!tuple) return nullptr;
+  for (size_t i = 0, k = 0; i < plan->slots->size(); i++)
+    if ((*plan->slots)[i].kind != SlotKind::Temp) PyTuple_SET_ITEM(tuple.p, k++, Py_NewRef(as_object(made[i])));
+  if (plan->wrap) return PyObject_CallOneArg(plan->wrap, tuple.p);
+  return tuple.release();
+}
+
+PyObject* plan_run(PlanObject* plan, Tensor** inputs, int num_inputs) {
+  if (num_inputs != plan->num_inputs) return PyErr_SetString(PyExc_RuntimeError, "plan: wrong number of inputs"), nullptr;
+  int num_slots = static_cast<int>(plan->slots->size());
+  Tensor* local[64];
+  std::vector<Tensor*> heap;
+  Tensor** all = local;
+  if (num_inputs + num_slots > 64) {
+    heap.resize(num_inputs + num_slots);
+    all = heap.data();
+  }
+  for (int i = 0; i < num_inputs; i++) all[i] = inputs[i];
+  PyObject* result = nullptr;
+  int made = 0;
+  for (; made < num_slots; made++) {
+    all[num_inputs + made] = make_slot((*plan->slots)[made], inputs, plan->device);
+    if (!all[num_inputs + made]) break;
+  }
+  if (made == num_slots) {
+    bool ok = true;
+    if (kDevices[plan->device.type].has_data)
+      for (const Step& step : *plan->steps)
+        if (!(ok = run_step(plan, step, all))) break;
+    if (ok) result = plan_result(plan, all + num_inputs);
+  }
+  for (int i = 0; i < made; i++) Py_DECREF(as_object(all[num_inputs + i]));
+  return result;
+}
+
+static PyObject* plan_call(PyObject* self, PyObject* args, PyObject*) {
+  auto* plan = reinterpret_cast<PlanObject*>(self);
+  Tensor* inputs[256];
+  Py_ssize_t n = PyTuple_GET_SIZE(args);
+  if (n > 256) return PyErr_SetString(PyExc_TypeError, "Plan: too many inputs"), nullptr;
+  for (Py_ssize_t i = 0; i < n; i++) {
+    if (!is_tensor(PyTuple_GET_ITEM(args, i))) return PyErr_SetString(PyExc_TypeError, "Plan: inputs must be tensors"), nullptr;
+    inputs[i] = as_tensor(PyTuple_GET_ITEM(args, i));
+  }
+  return plan_run(plan, inputs, static_cast<int>(n));
+}
+
+static PyType_Slot plan_slots[] = {{Py_tp_new, reinterpret_cast<void*>(plan_new)},
+                                   {Py_tp_dealloc, reinterpret_cast<void*>(plan_dealloc)},
+                                   {Py_tp_call, reinterpret_cast<void*>(plan_call)},
+                                   {Py_tp_doc, const_cast<char*>("Outputs to make and kernels to run for one way of calling an op.")},
+                                   {0, nullptr}};
+static PyType_Spec plan_spec = {"rushlight._C.Plan", sizeof(PlanObject), 0, Py_TPFLAGS_DEFAULT, plan_slots};
+
+// --- pointwise plans ------------------------------------------------------------------------------------------------
+
+// PointwisePlan(kernel, [(param, dtype)...], [out dtype...], wrap=None)
+static PyObject* pointwise_new(PyTypeObject* type, PyObject* args, PyObject*) {
+  PyObject *kernel, *ins, *outs, *wrap = Py_None;
+  if (!PyArg_ParseTuple(args, "OO!O!|O:PointwisePlan", &kernel, &PyList_Type, &ins, &PyList_Type, &outs, &wrap)) return nullptr;
+  Py_ssize_t num_in = PyList_GET_SIZE(ins), num_out = PyList_GET_SIZE(outs);
+  if (num_in > 16 || num_out > 8) return PyErr_SetString(PyExc_ValueError, "PointwisePlan: at most 16 inputs and 8 outputs"), nullptr;
+  auto* plan = reinterpret_cast<PointwisePlanObject*>(type->tp_alloc(type, 0));
+  if (!plan) return nullptr;
+  Ref guard(as_object(plan));
+  plan->num_in = static_cast<int>(num_in);
+  plan->num_out = static_cast<int>(num_out);
+  plan->wrap = wrap == Py_None ? nullptr : Py_NewRef(wrap);
+  if (PyLong_Check(kernel)) plan->kernel = reinterpret_cast<Kernel>(PyLong_AsVoidPtr(kernel));
+  else if (kernel != Py_None) plan->handle = Py_NewRef(kernel);
+  for (Py_ssize_t i = 0; i < num_in; i++) {
+    int param;
+    PyObject* dtype;
+    if (!PyArg_ParseTuple(PyList_GET_ITEM(ins, i), "iO!", &param, DTypeType, &dtype)) return nullptr;
+    plan->in_param[i] = static_cast<uint8_t>(param);
+    plan->in_dtype[i] = dtype_of(dtype);
+  }
+  for (Py_ssize_t i = 0; i < num_out; i++) {
+    if (!is_dtype(PyList_GET_ITEM(outs, i))) return PyErr_SetString(PyExc_TypeError, "PointwisePlan: outputs must be dtypes"), nullptr;
+    plan->out_dtype[i] = dtype_of(PyList_GET_ITEM(outs, i));
+  }
+  return guard.release();
+}
+
+static void pointwise_dealloc(PyObject* self) {
+  auto* plan = reinterpret_cast<PointwisePlanObject*>(self);
+  Py_XDECREF(plan->handle);
+  Py_XDECREF(plan->wrap);
+  PyTypeObject* type = Py_TYPE(self);
+  type->tp_free(self);
+  Py_DECREF(type);
+}
+
+static PyObject* pointwise_out_dtypes(PyObject* self, void*) {
+  auto* plan = reinterpret_cast<PointwisePlanObject*>(self);
+  PyObject* tuple = PyTuple_New(plan->num_out);
+  for (int i = 0; tuple && i < plan->num_out; i++) PyTuple_SET_ITEM(tuple, i, Py_NewRef(dtype_object(plan->out_dtype[i])));
+  return tuple;
+}
+
+static PyGetSetDef pointwise_getset[] = {{"out_dtypes", pointwise_out_dtypes, nullptr, nullptr, nullptr}, {}};
+static PyType_Slot pointwise_slots[] = {{Py_tp_new, reinterpret_cast<void*>(pointwise_new)},
+                                        {Py_tp_dealloc, reinterpret_cast<void*>(pointwise_dealloc)},
+                                        {Py_tp_getset, pointwise_getset},
+                                        {Py_tp_doc, const_cast<char*>("A pointwise kernel for one combination of operand types, any shapes.")},
+                                        {0, nullptr}};
+static PyType_Spec pointwise_spec = {"rushlight._C.PointwisePlan", sizeof(PointwisePlanObject), 0, Py_TPFLAGS_DEFAULT, pointwise_slots};
+
+static PyObject* py_num_threads(PyObject*, PyObject*) { return PyLong_FromLong(num_threads()); }
+static PyObject* py_set_num_threads(PyObject*, PyObject* arg) {
+  long n = PyLong_AsLong(arg);
+  if (n == -1 && PyErr_Occurred()) return nullptr;
+  if (n < 1) return PyErr_Format(PyExc_RuntimeError, "set_num_threads: expected a positive number of threads, got %ld", n), nullptr;
+  set_num_threads(static_cast<int>(n));
+  Py_RETURN_NONE;
+}
+
+static PyMethodDef functions[] = {{"get_num_threads", py_num_threads, METH_NOARGS, "threads that share large kernels"},
+                                  {"set_num_threads", py_set_num_threads, METH_O, "how many threads share large kernels"},
+                                  {}};
+
+int init_plan(PyObject* module) {
+  PlanType = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&plan_spec));
+  PointwisePlanType = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&pointwise_spec));
+  if (!PlanType || !PointwisePlanType) return -1;
+  if (PyModule_AddObjectRef(module, "Plan", as_object(PlanType))) return -1;
+  if (PyModule_AddObjectRef(module, "PointwisePlan", as_object(PointwisePlanType))) return -1;
+  return PyModule_AddFunctions(module, functions);
+}
+
+}  // namespace rl
