@@ -1,0 +1,75 @@
+"""What pointwise ops refuse, said once.
+
+Enters: for a tensor its dtype object, for a Python number the number itself. Leaves: nothing, or PyTorch's exception.
+"""
+
+from __future__ import annotations
+
+
+def dtypes_of(*operands: object) -> list[object]:
+    """The dtypes among operands; Python numbers have none."""
+    return [o for o in operands if hasattr(o, "is_complex")]
+
+
+def is_integral(operand: object) -> bool:
+    """Whether a dtype or a Python number is integral (booleans are)."""
+    if hasattr(operand, "is_complex"):
+        return not (operand.is_complex or operand.is_floating_point)
+    return isinstance(operand, int)
+
+
+def is_bool(operand: object) -> bool:
+    """Whether a dtype or a Python number is boolean."""
+    return isinstance(operand, bool) or getattr(operand, "name", None) == "bool"
+
+
+def is_complex(operand: object) -> bool:
+    """Whether a dtype or a Python number is complex."""
+    return isinstance(operand, complex) or getattr(operand, "is_complex", False) is True
+
+
+def check_alpha(name: str, alpha: object, *operands: object) -> None:
+    """Refuse an `alpha` that the result's dtype cannot hold."""
+    if isinstance(alpha, bool) and not all(map(is_bool, operands)):
+        raise RuntimeError(f"{name}: a boolean alpha needs boolean tensors. Pass 1 or 0.")
+    if isinstance(alpha, float) and all(map(is_integral, operands)):
+        raise RuntimeError(
+            f"{name}: for integral tensors alpha must not be a floating point number, got {alpha}. "
+            "Pass an int, or cast the tensors."
+        )
+    if isinstance(alpha, complex) and not any(map(is_complex, operands)):
+        raise RuntimeError(f"{name}: for real tensors alpha must not be complex, got {alpha}.")
+
+
+def check_no_bool(name: str, *operands: object) -> None:
+    """Refuse boolean operands of a subtraction."""
+    if all(map(is_bool, operands)):
+        raise RuntimeError(
+            f"{name}: subtraction of two bool tensors is not supported. Use the `^` operator or logical_xor()."
+        )
+    if any(map(is_bool, operands)):
+        raise RuntimeError(
+            f"{name}: subtraction with a bool tensor is not supported. "
+            "To invert a mask use the `~` operator or logical_not()."
+        )
+
+
+def check_same_dtype(name: str, *operands: object) -> None:
+    """Refuse tensors of different dtypes."""
+    names = [d.name for d in dtypes_of(*operands)]
+    if len(set(names)) > 1:
+        raise RuntimeError(f"{name}: tensors must have one dtype, got {' and '.join(names)}. Cast one of them.")
+
+
+def refuse_bool_and_complex(name: str, *operands: object) -> None:
+    """Refuse complex operands, and operands that are all boolean."""
+    if any(map(is_complex, operands)):
+        raise NotImplementedError(f'"{name}" not implemented for complex numbers')
+    if all(map(is_bool, operands)):
+        raise NotImplementedError(f"\"{name}\" not implemented for 'Bool'")
+
+
+def check_mask(name: str, role: str, dtype: object, allow_bytes: bool = False) -> None:
+    """Refuse a mask that is not boolean."""
+    if dtype.name != "bool" and not (allow_bytes and dtype.name == "uint8"):
+        raise RuntimeError(f"{name}: {role} must be a bool tensor, got {dtype.name}. Compare it with 0 first.")

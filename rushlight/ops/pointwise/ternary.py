@@ -1,0 +1,196 @@
+"""Choices, limits and fused three-operand arithmetic.
+
+Enters: tensors and Python numbers. Leaves: the promoted dtype of the values (a condition or mask takes no part).
+Refuses: conditions and masks that are not boolean; ordering complex numbers.
+"""
+
+from __future__ import annotations
+
+import math
+
+from rushlight.loops.expr import COMPLEX, FLOATS, Value
+from rushlight.op import Pointwise
+from rushlight.ops.pointwise.checks import check_mask, check_same_dtype, dtypes_of, is_complex, is_integral
+
+
+class Where(Pointwise):
+    """input where the condition holds, else other."""
+
+    schema = "where(Tensor condition, Tensor|Scalar input, Tensor|Scalar other) -> Tensor"
+    inplace = False
+    apart = ("condition",)
+    method_self = "input"
+    onnx = "Where"
+
+    def check(self, condition):
+        check_mask("where", "condition", condition, allow_bytes=True)
+
+    def expr(self, s, condition, x, y):
+        return s.where(s.cast(condition, "b1"), x, y)
+
+    def vjp(self, s, g, condition):
+        chosen = s.cast(condition, "b1")
+        return {"input": s.where(chosen, g, 0), "other": s.where(chosen, 0, g)}
+
+
+class MaskedFill(Pointwise):
+    """input, but value where the mask holds."""
+
+    schema = "masked_fill(Tensor input, Tensor mask, Tensor|Scalar value) -> Tensor"
+    apart = ("mask",)
+    result = "input"
+    out = False
+
+    def check(self, input, mask, value):
+        check_mask("masked_fill", "mask", mask)
+        if is_complex(value) and not is_complex(input) and input.name != "bool":
+            raise RuntimeError(f"masked_fill: a complex value cannot be converted to {input.name} without overflow")
+
+    def expr(self, s, x, mask, value):
+        return s.where(mask, value, x)
+
+    def vjp(self, s, g, mask):
+        return {"input": s.where(mask, 0, g), "value": s.where(mask, g, 0)}
+
+
+def check_limits(name: str, input: object, *limits: object) -> None:
+    """Refuse complex operands and a missing pair of limits."""
+    if all(limit is None for limit in limits):
+        raise ValueError(f"{name}: at least one of min and max must be given")
+    if any(is_complex(operand) for operand in (input, *limits)):
+        raise NotImplementedError(f"{name}: complex numbers have no order. Limit the parts or abs().")
+
+
+class Clamp(Pointwise):
+    """input limited to [min, max]; where min exceeds max, max."""
+
+    schema = "clamp(Tensor input, Tensor|Scalar? min=None, Tensor|Scalar? max=None) -> Tensor"
+    aliases = ("clip",)
+    onnx = "Clip"
+
+    def check(self, input, min, max):
+        check_limits("clamp", input, min, max)
+
+    def expr(self, s, x, low, high):
+        x = x if low is None else s.maximum(x, low)
+        return x if high is None else s.minimum(x, high)
+
+    def vjp(self, s, g, input, min, max):
+        if max is None:
+            return {"input": s.where(input < min, 0, g), "min": s.where(input < min, g, 0)}
+        if min is None:
+            return {"input": s.where(input > max, 0, g), "max": s.where(input > max, g, 0)}
+        crossed = max < min
+        return {
+            "input": s.where((input < min) | (input > max), 0, g),
+            "min": s.where((input < min) & (min < max), g, 0),
+            "max": s.where((input > max) | crossed, g, 0),
+        }
+
+
+class ClampMin(Pointwise):
+    """input, but at least min."""
+
+    schema = "clamp_min(Tensor input, Tensor|Scalar min) -> Tensor"
+
+    def check(self, input, min):
+        check_limits("clamp_min", input, min)
+
+    def expr(self, s, x, low):
+        return s.maximum(x, low)
+
+    def vjp(self, s, g, input, min):
+        return {"input": s.where(input < min, 0, g), "min": s.where(input < min, g, 0)}
+
+
+class ClampMax(Pointwise):
+    """input, but at most max."""
+
+    schema = "clamp_max(Tensor input, Tensor|Scalar max) -> Tensor"
+
+    def check(self, input, max):
+        check_limits("clamp_max", input, max)
+
+    def expr(self, s, x, high):
+        return s.minimum(x, high)
+
+    def vjp(self, s, g, input, max):
+        return {"input": s.where(input > max, 0, g), "max": s.where(input > max, g, 0)}
+
+
+class Lerp(Pointwise):
+    """input + weight * (end - input), exact at both ends."""
+
+    schema = "lerp(Tensor input, Tensor end, Tensor|Scalar weight) -> Tensor"
+    refuse = ("bool", "integer")
+
+    def check(self, input, end, weight):
+        check_same_dtype("lerp", input, end, weight)
+
+    def expr(self, s, x, end, weight):
+        gap = end - x
+        # Starting from the nearer end makes weight 1 give `end` itself.
+        return s.where(s.abs(weight) < 0.5, x + weight * gap, end - gap * (1 - weight))
+
+    def vjp(self, s, g, input, end, weight):
+        return {"input": g * s.conj(1 - weight), "end": g * s.conj(weight), "weight": g * s.conj(end - input)}
+
+
+class Addcmul(Pointwise):
+    """input + value * tensor1 * tensor2."""
+
+    schema = (
+        "addcmul(Tensor input, Tensor tensor1, Tensor tensor2) -> Tensor",
+        "addcmul(Tensor input, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor",
+    )
+    refuse = ("bool",)
+
+    def expr(self, s, x, a, b, value=1):
+        return x + value * a * b
+
+
+class Addcdiv(Pointwise):
+    """input + value * tensor1 / tensor2."""
+
+    schema = (
+        "addcdiv(Tensor input, Tensor tensor1, Tensor tensor2) -> Tensor",
+        "addcdiv(Tensor input, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor",
+    )
+
+    def check(self, tensor1, tensor2):
+        if all(map(is_integral, dtypes_of(tensor1, tensor2))):
+            raise RuntimeError(
+                "addcdiv: integer division is not supported. Use floats, or add to div(rounding_mode='trunc')."
+            )
+
+    def expr(self, s, x, a, b, value=1):
+        return x + value * a / b
+
+
+LARGEST = {"f16": 65504.0, "bf16": 3.3895313892515355e38, "f32": 3.4028234663852886e38, "f64": 1.7976931348623157e308}
+LARGEST |= {"c64": LARGEST["f32"], "c128": LARGEST["f64"]}
+
+
+class NanToNum(Pointwise):
+    """input with NaN, infinity and negative infinity replaced; by default with 0 and the dtype's limits."""
+
+    schema = "nan_to_num(Tensor input, Scalar? nan=None, Scalar? posinf=None, Scalar? neginf=None) -> Tensor"
+
+    def expr(self, s, x, nan, posinf, neginf):
+        if x.dtype in COMPLEX:
+            nan, posinf, neginf = (s.real(v) if isinstance(v, Value) else v for v in (nan, posinf, neginf))
+            return s.complex(*[self.expr(s, part, nan, posinf, neginf) for part in (s.real(x), s.imag(x))])
+        if x.dtype not in FLOATS:
+            return x
+        nan = 0 if nan is None else nan
+        posinf = LARGEST[s.result] if posinf is None else posinf
+        neginf = -LARGEST[s.result] if neginf is None else neginf
+        x = s.where(s.eq(x, math.inf), posinf, s.where(s.eq(x, -math.inf), neginf, x))
+        return s.where(s.ne(x, x), nan, x)
+
+    def vjp(self, s, g, input):
+        if input.dtype in COMPLEX:
+            odd = [s.ne(part - part, 0) for part in (s.real(input), s.imag(input))]
+            return {"input": s.complex(s.where(odd[0], 0, s.real(g)), s.where(odd[1], 0, s.imag(g)))}
+        # x - x is 0 for a finite x and NaN for the others, which differ from everything.
+        return {"input": s.where(s.ne(input - input, 0), 0, g)}
