@@ -73,7 +73,7 @@ depends on sizes only, never on threads.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from .expr import Value, const, var
@@ -203,6 +203,28 @@ def _describe(item: object, form: list[object]) -> None:
         form.append(type(item).__name__)
         for field in item.__slots__:
             _describe(getattr(item, field), form)
+
+
+def values_of(item: object) -> list[Value]:
+    """Every Value held by a statement, a tuple of statements or a nest, in order."""
+    if isinstance(item, Value):
+        return [item]
+    if isinstance(item, tuple):
+        return [value for part in item for value in values_of(part)]
+    if item is None or isinstance(item, (str, int, bool, Operand)):
+        return []
+    return [value for field in item.__slots__ for value in values_of(getattr(item, field))]
+
+
+def map_values(item: object, mapping: Mapping[Value, Value]) -> object:
+    """The same statements (or nest) with each Value exchanged for `mapping[value]`."""
+    if isinstance(item, Value):
+        return mapping[item]
+    if isinstance(item, tuple):
+        return tuple(map_values(part, mapping) for part in item)
+    if item is None or isinstance(item, (str, int, bool, Operand)):
+        return item
+    return type(item)(*[map_values(getattr(item, field), mapping) for field in item.__slots__])
 
 
 BEGIN, END = var("begin"), var("end")

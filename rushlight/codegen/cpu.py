@@ -1,0 +1,70 @@
+"""LLVM IR text to machine code, through llvmlite in this process.
+
+Enters: IR text and a `Target`. Leaves: object bytes, assembly text, or PTX. Refuses: text LLVM cannot parse
+(the error carries the text's line). Importing this module imports llvmlite; only a cache miss does that.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+
+import llvmlite.binding as llvm
+
+from .targets import Target, find_target
+
+_LOCK = threading.Lock()
+
+
+@functools.cache
+def host_target() -> Target:
+    """This machine, with every vector extension LLVM finds on it."""
+    triple = llvm.get_default_triple()
+    flags = llvm.get_host_cpu_features()
+    features = flags.flatten() if flags else ""
+    bits, registers = 128, 32
+    if triple.startswith("x86_64"):
+        bits, registers = 128, 16
+        if flags.get("avx512f") and flags.get("avx512vl") and flags.get("avx512bw"):
+            bits, registers = 512, 32
+        elif flags.get("avx2"):
+            bits = 256
+        features += ",-prefer-256-bit"
+    return Target("host", triple, llvm.get_host_cpu_name(), features, bits, registers)
+
+
+def resolve_target(target: str | Target) -> Target:
+    """A target by name, or as it is."""
+    if isinstance(target, Target):
+        return target
+    return host_target() if target == "host" else find_target(target)
+
+
+@functools.cache
+def _initialise(is_host: bool) -> None:
+    if is_host:
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+    else:
+        llvm.initialize_all_targets()
+        llvm.initialize_all_asmprinters()
+
+
+@functools.cache
+def machine(target: Target) -> llvm.TargetMachine:
+    """The code generator for a target, made once."""
+    _initialise(target.name == "host")
+    return llvm.Target.from_triple(target.triple).create_target_machine(
+        cpu=target.cpu, features=target.features, opt=2, reloc="pic", codemodel="small" if not target.is_gpu else "default"
+    )
+
+
+def compile_ir(text: str, target: Target, kind: str = "object") -> bytes | str:
+    """Machine code of a module: `object` bytes or `asm` text."""
+    with _LOCK:
+        builder = machine(target)
+        module = llvm.parse_assembly(text)
+        module.data_layout = str(builder.target_data)
+        if kind == "asm":
+            return builder.emit_assembly(module)
+        return builder.emit_object(module)

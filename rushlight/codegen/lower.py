@@ -1,0 +1,551 @@
+"""Nests to LLVM IR text: scopes, scalar evaluation, and every statement.
+
+Enters: a verified `Nest` and a `Target`. Leaves: the text of an LLVM module with one function, in SSA form, with
+loop-invariant values already outside their loops and vector loops already in vectors, so that no LLVM loop pass is
+needed. Refuses: scheduling; the nest says which loops are vector loops, the target says how wide vectors are.
+
+How text is placed. Every region (function, loop guard, loop body, branch) is a Scope with its own list of lines and
+a memo of evaluated Values. A Value is emitted into the outermost scope where all it needs exists, because an outer
+scope's text always ends just before the inner region it encloses. Loads move no further out than the innermost
+region that may not run at all, and not past stores to the same operand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..loops.expr import BUILD, Value, arg, const, load, walk
+from ..loops.nest import Assign, Check, For, If, Local, Nest, Reduce, Statement, Store, map_values, values_of
+from . import primitives as p
+from .registers import NotVector, Reg, Scope, VectorLoop
+from .targets import Target
+from .vectorize import Addressing
+
+ZERO = const(0, "i64")
+
+
+class Lowering(Addressing):
+    """The state of lowering one nest; `text()` is the result."""
+
+    def __init__(self, nest: Nest, target: Target) -> None:
+        self.nest, self.target = nest, target
+        self.out = p.Output(saturate=not target.triple.startswith("x86"))
+        entry = Scope(0, "entry")
+        self.scopes = [entry]
+        self.env: dict[str, Reg] = {}
+        self.definitions: dict[str, Value] = {}
+        self.uses: dict[Value, frozenset] = {}
+        self.written = stored_operands((nest.loop,))
+        self.assigned = assigned_names((nest.loop,))
+        self.floor = 0  # nothing is emitted further out while a rare branch is being filled
+        self.allocas: list[str] = []
+        self.entry_values()
+        self.block((nest.loop,), outer=True)
+
+    def entry_values(self) -> None:
+        lines = self.scopes[0].lines
+        for k in range(len(self.nest.operands)):
+            lines.append(f"  %at{k} = getelementptr ptr, ptr %ptrs, i64 {k}")
+            lines.append(f"  %p{k} = load ptr, ptr %at{k}, align {self.target.pointer_size}")
+        for k, name in enumerate(self.nest.params):
+            at = self.out.emit(lines, f"getelementptr i64, ptr %params, i64 {k}")
+            self.env[name] = Reg("i64", 0, [self.out.emit(lines, f"load i64, ptr {at}, align 8")], 0)
+        self.env["begin"] = Reg("i64", 0, ["%begin"], 0)
+        self.env["end"] = Reg("i64", 0, ["%end"], 0)
+
+    def text(self) -> str:
+        """The module: constant tables, declarations, the function."""
+        body = self.scopes[0].lines
+        tables = [f"{name} = private unnamed_addr constant {text}" for name, text in self.table_texts()]
+        head = f"define {self.target.linkage}void @{self.nest.name}(ptr %ptrs, ptr %params, i64 %begin, i64 %end) #0 {{"
+        lines = [f'target triple = "{self.target.triple}"', *tables, *self.out.declared.values(), head, "entry:"]
+        return "\n".join([*lines, *self.allocas, *body, "  ret void", "}", "attributes #0 = { nounwind }", ""])
+
+    def table_texts(self) -> list[tuple[str, str]]:
+        texts = []
+        for (code, values), name in self.out.tables.items():
+            items = ", ".join(f"{p.MEMORY[code]} {p.literal(v, code)}" for v in values)
+            texts.append((name, f"[{len(values)} x {p.MEMORY[code]}] [{items}]"))
+        return texts
+
+    # Evaluation
+
+    def find(self, value: Value) -> Reg | None:
+        if value.op == "const":
+            return Reg(value.dtype, 0, [p.literal(value.attr, value.dtype)], 0, is_literal=True)
+        if value.op == "var":
+            return self.read_name(value.attr)
+        for scope in reversed(self.scopes):
+            found = scope.memo.get(value)
+            if found is not None:
+                return found
+        return None
+
+    def read_name(self, name: str) -> Reg:
+        reg = self.env.get(name)
+        assert reg is not None, f"codegen: {self.nest.name} reads {name} before it is defined"
+        if reg.parts:
+            return reg
+        return self.lane_numbers(name, reg)
+
+    def evaluate(self, root: Value) -> Reg:
+        """The register of a Value, emitting what is missing; iterative, so depth of expression is no limit."""
+        stack = [root]
+        while stack:
+            value = stack[-1]
+            if self.find(value) is not None:
+                stack.pop()
+                continue
+            needed = value.args
+            if value.op == "load":
+                needed = ()  # addressing looks at the index itself
+            elif value.op == "select" and value.attr == "rare":
+                needed = (value.args[0], value.args[2])
+            missing = [a for a in needed if self.find(a) is None]
+            if missing:
+                stack.extend(reversed(missing))
+                continue
+            self.compute(value)
+            stack.pop()
+        return self.find(root)
+
+    def compute(self, value: Value) -> None:
+        op = value.op
+        if op == "arg" or op == "load":
+            reg = self.read_operand(value.attr, value.args[0] if value.args else None)
+        elif op == "select" and value.attr == "rare":
+            reg = self.rare_select(value)
+        elif op in ("real", "imag", "complex"):
+            reg = self.pair_part(op, value)
+        elif op == "table":
+            reg = self.read_table(value)
+        else:
+            reg = self.elementwise(value)
+        self.scopes[reg.depth].memo[value] = reg
+
+    def elementwise(self, value: Value) -> Reg:
+        args = [self.find(a) for a in value.args]
+        depth = max(self.floor, *[a.depth for a in args])
+        lanes, count = max(a.lanes for a in args), max(len(a.parts) for a in args)
+        texts = [self.spread(a, lanes, count) for a in args]
+        source = args[-1].code if value.op == "select" else args[0].code
+        lines = self.scopes[depth].lines
+        parts = [
+            p.primitive(self.out, lines, value.op, value.dtype, source, lanes, [text[u] for text in texts])
+            for u in range(count)
+        ]
+        return Reg(value.dtype, lanes, parts, depth)
+
+    def pair_part(self, op: str, value: Value) -> Reg:
+        if op != "complex":
+            pair = self.find(value.args[0])
+            return Reg(value.dtype, pair.lanes, pair.parts if op == "real" else pair.imag, pair.depth)
+        re, im = (self.find(a) for a in value.args)
+        lanes, count = max(re.lanes, im.lanes), max(len(re.parts), len(im.parts))
+        parts = self.spread(re, lanes, count), self.spread(im, lanes, count)
+        return Reg(value.dtype, lanes, parts[0], max(re.depth, im.depth), imag=parts[1])
+
+    def spread(self, reg: Reg, lanes: int, count: int) -> list[str]:
+        """The register on `lanes` lanes and `count` parts: uniform values are repeated."""
+        if reg.lanes == lanes and len(reg.parts) == count:
+            return reg.parts
+        if reg.lanes == lanes:
+            return reg.parts * count
+        if reg.is_literal:
+            return [p.splat_literal(reg.parts[0], reg.code, lanes)] * count
+        scope = self.scopes[reg.depth]
+        key = ("splat", reg.parts[0], lanes)
+        name = scope.memo.get(key)
+        if name is None:
+            ty, element = p.type_of(reg.code, lanes), p.REGISTER[reg.code]
+            one = self.out.emit(scope.lines, f"insertelement {ty} poison, {element} {reg.parts[0]}, i32 0")
+            name = self.out.emit(
+                scope.lines, f"shufflevector {ty} {one}, {ty} poison, <{lanes} x i32> zeroinitializer"
+            )
+            scope.memo[key] = name
+        return [name] * count
+
+    def widen(self, reg: Reg, lanes: int, count: int) -> Reg:
+        """`spread` as a Reg, complex parts included."""
+        if reg.lanes == lanes and len(reg.parts) == count:
+            return reg
+        if reg.imag is None:
+            return Reg(reg.code, lanes, self.spread(reg, lanes, count), reg.depth)
+        part = p.PARTS[reg.code]
+        both = [self.spread(Reg(part, 0, half, reg.depth), lanes, count) for half in (reg.parts, reg.imag)]
+        return Reg(reg.code, lanes, both[0], reg.depth, imag=both[1])
+
+    def read_table(self, value: Value) -> Reg:
+        index = self.find(value.args[0])
+        depth = max(self.floor, index.depth)
+        lines = self.scopes[depth].lines
+        name = self.out.tables.setdefault((value.dtype, value.attr), f"@table{len(self.out.tables)}")
+        element = p.MEMORY[value.dtype]
+
+        def entry(at: str) -> str:
+            wide = self.out.emit(lines, f"zext {p.REGISTER[index.code]} {at} to i64") if p.SIZE[index.code] < 8 else at
+            where = self.out.emit(lines, f"getelementptr {element}, ptr {name}, i64 {wide}")
+            return p.load(self.out, lines, value.dtype, where, 0)
+
+        parts = [self.by_lane(lines, value.dtype, index, part, entry) for part in index.parts]
+        return Reg(value.dtype, index.lanes, parts, depth)
+
+    def rare_select(self, value: Value) -> Reg:
+        """Branch around the first choice unless some lane needs it."""
+        condition, common = self.find(value.args[0]), self.find(value.args[2])
+        lines, here = self.scopes[-1].lines, self.scopes[-1].depth
+        lanes, count = max(condition.lanes, common.lanes), max(len(condition.parts), len(common.parts))
+        any_lane = self.any_true(condition)
+        inside, after = self.out.label(), self.out.label()
+        before = self.scopes[-1].label
+        scope = self.push(inside)
+        floor, self.floor = self.floor, scope.depth
+        scope.is_guard = True
+        rare = self.evaluate(value.args[1])
+        lanes, count = max(lanes, rare.lanes), max(count, len(rare.parts))
+        flags, first, second = (self.spread(r, lanes, count) for r in (condition, rare, common))
+        ty, flag_ty = p.type_of(value.dtype, lanes), p.type_of("b1", lanes)
+        chosen = [
+            self.out.emit(scope.lines, f"select {flag_ty} {flags[u]}, {ty} {first[u]}, {ty} {second[u]}")
+            for u in range(count)
+        ]
+        self.pop()
+        self.floor = floor
+        lines += [f"  br i1 {any_lane}, label %{inside}, label %{after}"]
+        lines += [f"{inside}:", *scope.lines, f"  br label %{after}", f"{after}:"]
+        parts = [
+            self.out.emit(lines, f"phi {ty} [ {second[u]}, %{before} ], [ {chosen[u]}, %{scope.label} ]")
+            for u in range(count)
+        ]
+        self.scopes[-1].label = after
+        return Reg(value.dtype, lanes, parts, here)
+
+    def any_true(self, condition: Reg) -> str:
+        lines = self.scopes[-1].lines
+        if not condition.lanes:
+            return condition.parts[0]
+        ty = p.type_of("b1", condition.lanes)
+        total = condition.parts[0]
+        for other in condition.parts[1:]:
+            total = self.out.emit(lines, f"or {ty} {total}, {other}")
+        name = f"@llvm.vector.reduce.or.{p.mangle(ty)}"
+        self.out.declared[name] = f"declare i1 {name}({ty})"
+        return self.out.emit(lines, f"call i1 {name}({ty} {total})")
+
+    # Scopes and invalidation
+
+    def push(self, label: str, loop: VectorLoop | None = None, is_guard: bool = False) -> Scope:
+        inherited = loop or self.scopes[-1].loop
+        scope = Scope(len(self.scopes), label, inherited, is_guard)
+        self.scopes.append(scope)
+        return scope
+
+    def pop(self) -> Scope:
+        return self.scopes.pop()
+
+    def dependencies(self, value: Value) -> frozenset:
+        """Names and ("operand", k) pairs that a Value reads."""
+        known = self.uses.get(value)
+        if known is not None:
+            return known
+        for node in walk((value,)):
+            if node in self.uses:
+                continue
+            own = {node.attr} if node.op == "var" else set()
+            if node.op in ("arg", "load"):
+                own = {("operand", node.attr)}
+                if node.op == "arg":
+                    own |= self.dependencies(self.nest.point[node.attr])
+            self.uses[node] = frozenset(own.union(*[self.uses[a] for a in node.args]))
+        return self.uses[value]
+
+    def forget(self, changed: set) -> None:
+        """Drop memoised Values that read a name or operand in `changed`."""
+        if not changed:
+            return
+        for scope in self.scopes:
+            stale = [v for v in scope.memo if isinstance(v, Value) and not changed.isdisjoint(self.dependencies(v))]
+            for value in stale:
+                del scope.memo[value]
+
+    # Statements
+
+    def block(self, body: Sequence[Statement], outer: bool = False) -> None:
+        """Lower statements; names declared here end with the block."""
+        self.statements(body, outer)
+        self.undeclare(body)
+
+    def undeclare(self, body: Sequence[Statement]) -> None:
+        for name in declared_names(body):
+            self.env.pop(name, None)
+
+    def statements(self, body: Sequence[Statement], outer: bool = False) -> None:
+        index = 0
+        while index < len(body):
+            s = body[index]
+            if isinstance(s, Store):
+                group = self.store_group(body, index)
+                self.stores(group)
+                index += len(group)
+                continue
+            index += 1
+            if isinstance(s, Local):
+                self.env[s.name] = self.evaluate(s.value)
+                if s.name not in self.assigned:
+                    self.definitions[s.name] = s.value
+                self.forget({s.name})
+            elif isinstance(s, Assign):
+                self.env[s.name] = self.evaluate(s.value)
+                self.forget({s.name})
+            elif isinstance(s, (For, Reduce)):
+                self.loop(s, outer)
+            elif isinstance(s, If):
+                self.branch(s)
+            else:
+                failed = (Store(s.cell, ZERO, s.value),)
+                self.branch(If(s.condition, tuple(body[index:]), failed))
+                break
+
+    def store_group(self, body: Sequence[Statement], index: int) -> list[Store]:
+        """Consecutive stores of which none reads what an earlier one wrote: all values are computed first."""
+        group: list[Store] = []
+        written: set = set()
+        for s in body[index:]:
+            if not isinstance(s, Store):
+                break
+            reads = set(self.dependencies(s.value))
+            if s.index is not None:
+                reads |= self.dependencies(s.index)
+            if s.combine != "set":
+                reads.add(("operand", s.operand))
+            if not reads.isdisjoint(written):
+                break
+            group.append(s)
+            written.add(("operand", s.operand))
+        return group
+
+    def stores(self, group: list[Store]) -> None:
+        values = [self.evaluate(self.combined(s)) for s in group]
+        for s, reg in zip(group, values, strict=True):
+            self.write_operand(s.operand, s.index, reg, s.combine)
+        self.forget({("operand", s.operand) for s in group})
+
+    def combined(self, s: Store) -> Value:
+        if s.combine == "set":
+            return s.value
+        code = s.value.dtype
+        old = arg(s.operand, code) if s.index is None else load(s.operand, s.index, code)
+        return BUILD[s.combine](old, s.value)
+
+    def branch(self, s: If) -> None:
+        condition = self.evaluate(s.condition)
+        if condition.lanes:
+            raise NotVector
+        then, otherwise, after = self.out.label(), self.out.label(), self.out.label()
+        here = self.scopes[-1]
+        carried = self.carried_names(s.then + s.otherwise)
+        before = {name: self.env[name] for name in carried}
+        ends: list[tuple[str, dict[str, Reg]]] = []
+        text = [f"  br i1 {condition.parts[0]}, label %{then}, label %{otherwise}"]
+        for label, body in ((then, s.then), (otherwise, s.otherwise)):
+            self.env.update(before)
+            scope = self.push(label, is_guard=True)
+            self.block(body)
+            ends.append((scope.label, {name: self.to_loop_width(self.env[name]) for name in carried}))
+            self.pop()
+            text += [f"{label}:", *scope.lines, f"  br label %{after}"]
+        here.lines += [*text, f"{after}:"]
+        here.label = after
+        self.join(ends)
+        self.forget(carried | {("operand", k) for k in stored_operands(s.then + s.otherwise)})
+
+    def to_loop_width(self, reg: Reg) -> Reg:
+        """Inside a vector loop, names that change live on all lanes."""
+        loop = self.scopes[-1].loop
+        return reg if loop is None else self.widen(reg, loop.lanes, loop.unroll)
+
+    def join(self, ends: list[tuple[str, dict[str, Reg]]]) -> None:
+        """Phis, in the current block, for the names that arrive with different values."""
+        for name in ends[0][1]:
+            regs = [values[name] for _, values in ends]
+            self.env[name] = self.phi(regs, [label for label, _ in ends])
+
+    def phi(self, regs: list[Reg], labels: list[str]) -> Reg:
+        lanes, count = max(r.lanes for r in regs), max(len(r.parts) for r in regs)
+        regs = [self.widen(r, lanes, count) if r.lanes != lanes or len(r.parts) != count else r for r in regs]
+        here = self.scopes[-1]
+        code = regs[0].code
+        halves = []
+        for half in ("parts", "imag"):
+            if getattr(regs[0], half) is None:
+                halves.append(None)
+                continue
+            ty = p.type_of(p.PARTS.get(code, code), lanes)
+            halves.append([
+                self.out.emit(here.lines, f"phi {ty} " + ", ".join(
+                    f"[ {getattr(r, half)[u]}, %{label} ]" for r, label in zip(regs, labels, strict=True)))
+                for u in range(count)
+            ])  # fmt: skip
+        return Reg(code, lanes, halves[0], here.depth, imag=halves[1])
+
+    def carried_names(self, body: Sequence[Statement]) -> set[str]:
+        """Names declared outside `body` that it assigns."""
+        return {name for name in assigned_names(body) if name in self.env}
+
+    # Loops
+
+    def loop(self, s: For | Reduce, outer: bool = False) -> None:
+        start, stop = self.evaluate(s.start), self.evaluate(s.stop)
+        if start.lanes or stop.lanes:
+            raise NotVector
+        carried = self.carried_names(s.body)
+        accs: dict[str, Reg] = {}
+        if isinstance(s, Reduce):
+            accs = {acc: self.evaluate(first) for acc, first in zip(s.accs, s.init, strict=True)}
+        changed = carried | set(accs) | {("operand", k) for k in stored_operands(s.body)}
+        self.forget(changed)
+        here = self.scopes[-1]
+        inside, after = self.out.label(), self.out.label()
+        if outer and self.target.is_gpu:
+            start = self.thread_start(start)
+        test = self.out.emit(here.lines, f"icmp slt i64 {start.parts[0]}, {stop.parts[0]}")
+        before = {name: self.to_loop_width(reg) for name, reg in ({n: self.env[n] for n in carried} | accs).items()}
+        guard = self.push(inside, is_guard=True)
+        ends = [(here.label, before)]
+        done = None
+        if s.vector and self.target.vector_bits and here.loop is None and not carried:
+            done = self.vector_loop(s, start, stop, accs)
+        first, accs_now = (start, before) if done is None else done
+        ends.append(self.serial_loop(s, first, stop, accs_now, guard, skip=done is not None, outer=outer))
+        self.pop()
+        here.lines.append(f"  br i1 {test}, label %{inside}, label %{after}")
+        here.lines += [f"{inside}:", *guard.lines, f"  br label %{after}", f"{after}:"]
+        here.label = after
+        self.join(ends)
+        self.env.pop(s.var, None)
+        self.forget(changed | {s.var})
+
+    def serial_loop(
+        self, s: For | Reduce, start: Reg, stop: Reg, carried: dict[str, Reg], guard: Scope, skip: bool, outer: bool
+    ) -> tuple[str, dict[str, Reg]]:
+        """One element at a time (all lanes together inside a vector loop). With `skip` it may run zero times.
+
+        The guard's own text ends where the loop begins; returns the block and values it leaves with.
+        """
+        top, after = self.out.label(), self.out.label()
+        entry_label = guard.label
+        scope = self.push(top)
+        counter = self.out.fresh()
+        self.env[s.var] = Reg("i64", 0, [counter], scope.depth)
+        phis: dict[str, Reg] = {}
+        for name, reg in carried.items():
+            fresh = [self.out.fresh() for _ in reg.parts]
+            imag = None if reg.imag is None else [self.out.fresh() for _ in reg.imag]
+            phis[name] = self.env[name] = Reg(reg.code, reg.lanes, fresh, scope.depth, imag=imag)
+        self.reduce_body(s) if isinstance(s, Reduce) else self.block(s.body)
+        finals = {name: self.to_loop_width(self.env[name]) for name in carried}
+        self.pop()
+        step = self.grid if outer and self.target.is_gpu else "1"
+        following = self.out.emit(scope.lines, f"add nsw i64 {counter}, {step}")
+        test = self.out.emit(scope.lines, f"icmp slt i64 {following}, {stop.parts[0]}")
+        lines = guard.lines
+        if skip:
+            needed = self.out.emit(lines, f"icmp slt i64 {start.parts[0]}, {stop.parts[0]}")
+            lines.append(f"  br i1 {needed}, label %{top}, label %{after}")
+        else:
+            lines.append(f"  br label %{top}")
+        latch = scope.label
+        lines += [f"{top}:", f"  {counter} = phi i64 [ {start.parts[0]}, %{entry_label} ], [ {following}, %{latch} ]"]
+        for name, reg in phis.items():
+            lines += self.phi_lines(reg, carried[name], entry_label, finals[name], latch)
+        lines += [*scope.lines, f"  br i1 {test}, label %{top}, label %{after}", f"{after}:"]
+        guard.label = after
+        if skip:
+            for name in carried:
+                finals[name] = self.phi([carried[name], finals[name]], [entry_label, latch])
+        return guard.label, finals
+
+    def thread_number(self, lines: list[str], registers: Sequence[str]) -> list[str]:
+        """Special registers of the GPU thread, widened."""
+        found = []
+        for register in registers:
+            name = f"@llvm.nvvm.read.ptx.sreg.{register}"
+            self.out.declared[name] = f"declare i32 {name}()"
+            short = self.out.emit(lines, f"call i32 {name}()")
+            found.append(self.out.emit(lines, f"zext i32 {short} to i64"))
+        return found
+
+    def thread_start(self, begin: Reg) -> Reg:
+        lines = self.scopes[0].lines
+        block, size, thread, blocks = self.thread_number(lines, ("ctaid.x", "ntid.x", "tid.x", "nctaid.x"))
+        first = self.out.emit(lines, f"mul i64 {block}, {size}")
+        first = self.out.emit(lines, f"add i64 {first}, {thread}")
+        self.grid = self.out.emit(lines, f"mul i64 {blocks}, {size}")
+        return Reg("i64", 0, [self.out.emit(lines, f"add i64 {first}, {begin.parts[0]}")], 0)
+
+    def phi_lines(self, reg: Reg, first: Reg, first_label: str, last: Reg, last_label: str) -> list[str]:
+        ty = p.type_of(p.PARTS.get(reg.code, reg.code), reg.lanes)
+        lines = []
+        for half in ("parts", "imag"):
+            names = getattr(reg, half)
+            for u, name in enumerate(names or ()):
+                a, b = getattr(first, half)[u], getattr(last, half)[u]
+                lines.append(f"  {name} = phi {ty} [ {a}, %{first_label} ], [ {b}, %{last_label} ]")
+        return lines
+
+    def reduce_body(self, s: Reduce) -> None:
+        """One step: the body's stores and locals, then all accumulators at once."""
+        self.statements(s.body)
+        following = [self.evaluate(value) for value in s.step]
+        self.undeclare(s.body)
+        self.env.update(zip(s.accs, following, strict=True))
+        self.forget(set(s.accs))
+
+
+def declared_names(body: Sequence[Statement]) -> set[str]:
+    names = {s.name for s in body if isinstance(s, Local)}
+    return names.union(*[s.accs for s in body if isinstance(s, Reduce)])
+
+
+def assigned_names(body: Sequence[Statement]) -> set[str]:
+    """Names that Assign changes anywhere inside."""
+    names: set[str] = set()
+    for s in body:
+        if isinstance(s, Assign):
+            names.add(s.name)
+        elif isinstance(s, (For, Reduce)):
+            names |= assigned_names(s.body)
+        elif isinstance(s, If):
+            names |= assigned_names(s.then) | assigned_names(s.otherwise)
+    return names
+
+
+def stored_operands(body: Sequence[Statement]) -> set[int]:
+    """Operands written anywhere inside."""
+    found: set[int] = set()
+    for s in body:
+        if isinstance(s, Store):
+            found.add(s.operand)
+        elif isinstance(s, Check):
+            found.add(s.cell)
+        elif isinstance(s, (For, Reduce)):
+            found |= stored_operands(s.body)
+        elif isinstance(s, If):
+            found |= stored_operands(s.then) | stored_operands(s.otherwise)
+    return found
+
+
+
+def lower_nest(nest: Nest, target: Target) -> str:
+    """LLVM IR text of the kernel; named calls are expanded first."""
+    return Lowering(expand_calls(nest), target).text()
+
+
+def expand_calls(nest: Nest) -> Nest:
+    """The nest with named functions replaced by primitives."""
+    values = values_of(nest)
+    if not any(node.op == "call" for node in walk(values)):
+        return nest
+    from ..loops.math import lower  # its tables take milliseconds to load, and plain arithmetic needs none of them
+
+    return map_values(nest, dict(zip(values, lower(values), strict=True)))

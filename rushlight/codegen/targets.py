@@ -1,0 +1,65 @@
+"""Machines that code can be generated for, as plain records; knows the host without importing LLVM.
+
+Enters: a target name. Leaves: a `Target`: triple, CPU, features, vector width. Refuses: unknown names.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import platform
+import sys
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Target:
+    """vector_bits 0 means scalar code; is_gpu makes the outermost loop a grid-stride loop."""
+
+    name: str
+    triple: str
+    cpu: str = ""
+    features: str = ""
+    vector_bits: int = 128
+    registers: int = 32
+    pointer_size: int = 8
+    is_gpu: bool = False
+    linkage: str = ""
+
+
+_TARGETS = (
+    Target("x86-64-avx2", "x86_64-unknown-linux-gnu", "x86-64-v3", vector_bits=256, registers=16),
+    Target("x86-64-avx512", "x86_64-unknown-linux-gnu", "x86-64-v4", "-prefer-256-bit", vector_bits=512),
+    Target("aarch64", "aarch64-unknown-linux-gnu", "generic", "+neon"),
+    Target("riscv64", "riscv64-unknown-linux-gnu", "generic-rv64", "+m,+a,+f,+d,+c,+v"),
+    Target("wasm32", "wasm32-unknown-unknown", "generic", "+simd128,+nontrapping-fptoint", registers=16, pointer_size=4),
+    Target("nvptx64", "nvptx64-nvidia-cuda", "sm_80", "+ptx80", 0, is_gpu=True, linkage="ptx_kernel "),
+)
+TARGETS = {target.name: target for target in _TARGETS}
+
+
+def find_target(name: str) -> Target:
+    """The target called `name`; `host` needs LLVM to name its CPU, so ask `cpu.host_target` for that."""
+    if name not in TARGETS:
+        raise ValueError(f"codegen: unknown target {name!r}. Known: host, {', '.join(TARGETS)}.")
+    return TARGETS[name]
+
+
+@functools.cache
+def host_identity() -> bytes:
+    """What the host's machine code depends on, read without LLVM: architecture and the first core's description.
+
+    Only the head of /proc/cpuinfo is read: on machines with many cores the whole file takes milliseconds.
+    """
+    lines: list[str] = []
+    try:
+        with open("/proc/cpuinfo", "rb", buffering=0) as file:
+            head = file.read(8192).decode(errors="replace").split("\n\n")[0]
+        kept = ("flags", "Features", "model name", "cpu family", "model", "stepping", "isa", "CPU")
+        lines = [line for line in head.splitlines() if line.startswith(kept)]
+    except OSError:
+        lines = [platform.processor()]
+    # Frequency wanders on x86 ("cpu MHz" is not kept); everything kept is stable across boots.
+    text = "\n".join([platform.machine(), sys.byteorder, os.name, *lines])
+    return hashlib.blake2b(text.encode(), digest_size=16).digest()

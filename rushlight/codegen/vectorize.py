@@ -1,0 +1,515 @@
+"""Vector loops and operand accesses: how wide to go, and what each index means on all lanes.
+
+Enters: loops and Values from lower.py. Leaves: vector loops followed by the scalar loop for the rest, and loads and
+stores as one of: contiguous vectors walked by a pointer, a uniform scalar, a repeated element held in a small stack
+buffer (run-time stride 0), lane-by-lane gathers. Refuses (NotVector): stores that would need an order among lanes.
+
+The width of a loop is chosen once for all dtypes in it: the smallest operand fills one machine vector, wider values
+take several, and the whole iteration spans about four registers of the widest one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ..loops.expr import Value, add, const, mul, neg, sub, walk
+from ..loops.nest import Assign, For, If, Local, Nest, Reduce, Statement, Store
+from . import primitives as p
+from .registers import NotVector, Reg, Scope, VectorLoop
+from .targets import Target
+
+ZERO, ONE = const(0, "i64"), const(1, "i64")
+BLOCK = 64  # vector iterations folded before a blocked reduction starts afresh
+HEAVY = 40  # nodes in a body past which two registers per value are enough to hide latency
+
+
+def choose_width(s: For | Reduce, nest: Nest, target: Target) -> tuple[int, int]:
+    """(lanes, unroll) for a vector loop."""
+    nodes = [v for v in walk_values(_roots(s)) if v.op not in ("const", "var")]
+    touched = [nest.operands[v.attr].code for v in nodes if v.op in ("arg", "load")]
+    touched += [nest.operands[k].code for k in _stored(s.body)]
+    part = [p.SIZE[p.PARTS.get(code, code)] for code in touched] or [4]
+    wide = max(part + [p.SIZE[p.PARTS.get(v.dtype, v.dtype)] for v in nodes if v.dtype != "b1"])
+    register = target.vector_bits // 8
+    lanes = register // min(part)
+    while lanes > 2 and lanes * wide > 4 * register:
+        lanes //= 2
+    spans = 4
+    if len(nodes) > HEAVY or (target.registers <= 16 and len(nodes) > HEAVY // 2):
+        spans = 2
+    return lanes, max(1, spans * register // wide // lanes)
+
+
+def walk_values(roots: Sequence[Value]) -> list[Value]:
+    """Nodes that become data on lanes: indices of loads are left out."""
+    seen: dict[Value, None] = {}
+    stack = list(roots)
+    while stack:
+        value = stack.pop()
+        if value not in seen:
+            seen[value] = None
+            if value.op != "load":
+                stack.extend(value.args)
+    return list(seen)
+
+
+def _roots(s: Statement) -> list[Value]:
+    if isinstance(s, (For, Reduce)):
+        own = [*s.init, *s.step] if isinstance(s, Reduce) else []
+        return own + [root for inner in s.body for root in _roots(inner)]
+    if isinstance(s, If):
+        return [root for inner in (*s.then, *s.otherwise) for root in _roots(inner)]
+    if isinstance(s, (Store, Assign)):
+        return [s.value]
+    if isinstance(s, Local) and s.value.dtype != "i64":
+        return [s.value]  # an i64 local is nearly always an index
+    return []
+
+
+def _stored(body: Sequence[Statement]) -> list[int]:
+    found: list[int] = []
+    for s in body:
+        if isinstance(s, Store):
+            found.append(s.operand)
+        elif isinstance(s, (For, Reduce)):
+            found += _stored(s.body)
+        elif isinstance(s, If):
+            found += _stored(s.then) + _stored(s.otherwise)
+    return found
+
+
+class Addressing:
+    """The part of `Lowering` that knows operands and vector loops."""
+
+    # Affine form of an index in the vector loop's variable
+
+    def varies(self, value: Value) -> bool:
+        """Whether lanes of the current vector loop see different values."""
+        return any(isinstance(name, str) and self.env[name].lanes for name in self.dependencies(value))
+
+    def linear(self, value: Value, loop: VectorLoop) -> tuple[Value, Value] | None:
+        """(coefficient, base) with value == coefficient * loop.var + base, both uniform; None if it is not so."""
+        if not self.varies(value):
+            return ZERO, value
+        if value.op == "var":
+            if value.attr == loop.var:
+                return ONE, ZERO
+            inner = self.definitions.get(value.attr)
+            return None if inner is None else self.linear(inner, loop)
+        if value.op == "neg":
+            part = self.linear(value.args[0], loop)
+            return part and (neg(part[0]), neg(part[1]))
+        if value.op in ("add", "sub", "mul") and value.dtype == "i64":
+            a, b = (self.linear(arg, loop) for arg in value.args)
+            if a is None or b is None:
+                return None
+            if value.op != "mul":
+                join = add if value.op == "add" else sub
+                return join(a[0], b[0]), join(a[1], b[1])
+            if b[0] is ZERO:
+                return mul(a[0], b[1]), mul(a[1], b[1])
+            if a[0] is ZERO:
+                return mul(b[0], a[1]), mul(b[1], a[1])
+        return None
+
+    def barrier(self, operand: int) -> int:
+        """The outermost scope a load of `operand` may move to."""
+        if operand in self.written:
+            return self.scopes[-1].depth
+        for scope in reversed(self.scopes):
+            if scope.is_guard:
+                return scope.depth
+        return 0
+
+    # Addresses
+
+    def place(self, operand: int, index: Value | None) -> tuple[Value, int, str]:
+        """(offset Value, its value for one element's distance, LLVM type that GEP steps by)."""
+        code = self.nest.operands[operand].code
+        if index is None:
+            return self.nest.point[operand], p.SIZE[code], "i8"
+        part = p.PARTS.get(code)
+        return index, 1, f"[2 x {p.MEMORY[part]}]" if part else p.MEMORY[code]
+
+    def scalar_address(self, operand: int, offset: Reg, step_type: str, depth: int) -> str:
+        lines = self.scopes[depth].lines
+        return self.out.emit(lines, f"getelementptr {step_type}, ptr %p{operand}, i64 {offset.parts[0]}")
+
+    def read_operand(self, operand: int, index: Value | None) -> Reg:
+        offset, unit, step_type = self.place(operand, index)
+        code = self.nest.operands[operand].code
+        loop = self.scopes[-1].loop
+        form = None if loop is None else self.linear(offset, loop)
+        if loop is None or (form is not None and form[0] is ZERO):
+            at = self.evaluate(offset)
+            depth = max(at.depth, self.barrier(operand), self.floor)
+            pointer = self.scalar_address(operand, at, step_type, depth)
+            return self.load_parts(code, [pointer], 0, depth)
+        pointers = form and self.vector_pointers(operand, form, unit, step_type, loop, is_store=False)
+        if pointers:
+            names, depth = pointers
+            return self.load_parts(code, names, loop.lanes, max(depth, self.floor))
+        return self.gather(operand, code, offset, step_type, loop)
+
+    def load_parts(self, code: str, pointers: list[str], lanes: int, depth: int) -> Reg:
+        lines = self.scopes[depth].lines
+        if code not in p.PARTS:
+            return Reg(code, lanes, [p.load(self.out, lines, code, at, lanes) for at in pointers], depth)
+        pairs = [p.load_pairs(self.out, lines, p.PARTS[code], at, lanes) for at in pointers]
+        return Reg(code, lanes, [a for a, _ in pairs], depth, imag=[b for _, b in pairs])
+
+    def gather(self, operand: int, code: str, offset: Value, step_type: str, loop: VectorLoop) -> Reg:
+        at = self.widen(self.evaluate(offset), loop.lanes, loop.unroll)
+        depth = max(at.depth, self.barrier(operand), self.floor)
+        lines = self.scopes[depth].lines
+
+        def one(where: str, shift: int = 0) -> str:
+            pointer = self.out.emit(lines, f"getelementptr {step_type}, ptr %p{operand}, i64 {where}")
+            if shift:
+                pointer = self.out.emit(lines, f"getelementptr i8, ptr {pointer}, i64 {shift}")
+            return p.load(self.out, lines, part, pointer, 0)
+
+        part = p.PARTS.get(code, code)
+        parts = [self.by_lane(lines, part, at, name, one) for name in at.parts]
+        if code not in p.PARTS:
+            return Reg(code, loop.lanes, parts, depth)
+        imag = [self.by_lane(lines, part, at, name, lambda w: one(w, p.SIZE[part])) for name in at.parts]
+        return Reg(code, loop.lanes, parts, depth, imag=imag)
+
+    def by_lane(self, lines: list[str], code: str, index: Reg, part: str, one: Callable[[str], str]) -> str:
+        """Apply a scalar function to each lane of `part`, a piece of `index`."""
+        if not index.lanes:
+            return one(part)
+        source, ty = p.type_of(index.code, index.lanes), p.type_of(code, index.lanes)
+        result = "poison"
+        for lane in range(index.lanes):
+            at = self.out.emit(lines, f"extractelement {source} {part}, i32 {lane}")
+            result = self.out.emit(lines, f"insertelement {ty} {result}, {p.REGISTER[code]} {one(at)}, i32 {lane}")
+        return result
+
+    def write_operand(self, operand: int, index: Value | None, reg: Reg, combine: str) -> None:
+        offset, unit, step_type = self.place(operand, index)
+        code = self.nest.operands[operand].code
+        here = self.scopes[-1]
+        loop = here.loop
+        if loop is None:
+            pointer = self.scalar_address(operand, self.evaluate(offset), step_type, here.depth)
+            self.store_parts(code, reg, [pointer])
+            return
+        form = self.linear(offset, loop)
+        if form is not None and form[0] is ZERO:
+            raise NotVector  # all lanes would write one element
+        reg = self.widen(reg, loop.lanes, loop.unroll)
+        pointers = form and self.vector_pointers(operand, form, unit, step_type, loop, is_store=True)
+        if pointers:
+            self.store_parts(code, reg, pointers[0])
+            return
+        if combine != "set":
+            raise NotVector  # two lanes may meet in one element
+        self.scatter(operand, code, reg, offset, step_type)
+
+    def store_parts(self, code: str, reg: Reg, pointers: list[str]) -> None:
+        lines = self.scopes[-1].lines
+        for u, pointer in enumerate(pointers):
+            if code in p.PARTS:
+                pair = (reg.parts[u], reg.imag[u])
+                p.store_pairs(self.out, lines, p.PARTS[code], pair, pointer, reg.lanes)
+            else:
+                p.store(self.out, lines, code, reg.parts[u], pointer, reg.lanes)
+
+    def scatter(self, operand: int, code: str, reg: Reg, offset: Value, step_type: str) -> None:
+        at = self.widen(self.evaluate(offset), reg.lanes, len(reg.parts))
+        lines = self.scopes[-1].lines
+        part = p.PARTS.get(code, code)
+        halves = [reg.parts] if reg.imag is None else [reg.parts, reg.imag]
+        for u in range(len(reg.parts)):
+            for lane in range(reg.lanes):
+                where = self.out.emit(lines, f"extractelement {p.type_of('i64', reg.lanes)} {at.parts[u]}, i32 {lane}")
+                pointer = self.out.emit(lines, f"getelementptr {step_type}, ptr %p{operand}, i64 {where}")
+                for shift, half in enumerate(halves):
+                    ty = p.type_of(part, reg.lanes)
+                    item = self.out.emit(lines, f"extractelement {ty} {half[u]}, i32 {lane}")
+                    if shift:
+                        pointer = self.out.emit(lines, f"getelementptr i8, ptr {pointer}, i64 {p.SIZE[part]}")
+                    p.store(self.out, lines, part, item, pointer, 0)
+
+    # Contiguous streams
+
+    def vector_pointers(
+        self, operand: int, form: tuple[Value, Value], unit: int, step_type: str, loop: VectorLoop, is_store: bool
+    ) -> tuple[list[str], int] | None:
+        """Addresses of the unrolled vectors if the access is (or can be checked to be) contiguous, and their scope."""
+        coefficient, base = form
+        guard = loop.guard
+        fixed = coefficient.op == "const"
+        if fixed and coefficient.attr != unit:
+            return None
+        if not fixed and self.evaluate(coefficient).depth > guard.depth:
+            return None
+        start = self.evaluate(base)
+        if start.depth > guard.depth:
+            if not fixed:
+                self.require(loop, coefficient, unit, allow_zero=False)
+            return self.deep_pointers(operand, start, unit, step_type, loop)
+        if not fixed:
+            self.require(loop, coefficient, unit, allow_zero=not is_store)
+        repeats = not fixed and not is_store
+        key = (operand, base, coefficient, repeats)
+        walker = loop.streams.get(key)
+        if walker is None:
+            walker = loop.streams[key] = self.new_stream(operand, start, coefficient, unit, step_type, loop, repeats)
+        depth = guard.depth + 1
+        size = p.SIZE[self.nest.operands[operand].code]
+        lines = self.scopes[depth].lines
+        where = max(self.scopes[-1].depth if operand in self.written else depth, self.floor)
+        return [self.offset_pointer(lines, walker, u * loop.lanes * size) for u in range(loop.unroll)], where
+
+    def offset_pointer(self, lines: list[str], pointer: str, distance: int) -> str:
+        return self.out.emit(lines, f"getelementptr i8, ptr {pointer}, i64 {distance}") if distance else pointer
+
+    def deep_pointers(
+        self, operand: int, base: Reg, unit: int, step_type: str, loop: VectorLoop
+    ) -> tuple[list[str], int]:
+        """Addresses that change inside the vector loop (an inner loop walks another dimension)."""
+        size = p.SIZE[self.nest.operands[operand].code]
+        lines = self.scopes[base.depth].lines
+        first = self.out.emit(lines, f"getelementptr {step_type}, ptr %p{operand}, i64 {base.parts[0]}")
+        moved = self.out.emit(lines, f"mul i64 {loop.counter}, {size}")
+        first = self.out.emit(lines, f"getelementptr i8, ptr {first}, i64 {moved}")
+        depth = max(base.depth, self.scopes[-1].depth if operand in self.written else 0, self.barrier(operand))
+        pointers = [self.offset_pointer(lines, first, u * loop.lanes * size) for u in range(loop.unroll)]
+        return pointers, max(depth, self.floor)
+
+    def require(self, loop: VectorLoop, coefficient: Value, unit: int, allow_zero: bool) -> None:
+        """Let the vector loop run only if the stride is one element (or zero)."""
+        key = (coefficient, unit, allow_zero)
+        if key in loop.checks:
+            return
+        lines = loop.guard.lines
+        stride = self.evaluate(coefficient).parts[0]
+        test = self.out.emit(lines, f"icmp eq i64 {stride}, {unit}")
+        if allow_zero:
+            still = self.out.emit(lines, f"icmp eq i64 {stride}, 0")
+            test = self.out.emit(lines, f"or i1 {test}, {still}")
+        loop.checks[key] = test
+
+    def new_stream(
+        self, operand: int, base: Reg, coefficient: Value, unit: int, step_type: str, loop: VectorLoop, repeats: bool
+    ) -> str:
+        """A pointer that walks with the loop; returns its phi. `repeats`: the stride may be 0 at run time."""
+        lines, out = loop.guard.lines, self.out
+        code = self.nest.operands[operand].code
+        size = p.SIZE[code]
+        first = out.emit(lines, f"getelementptr {step_type}, ptr %p{operand}, i64 {base.parts[0]}")
+        if loop.start.parts[0] != "0":
+            stride = self.evaluate(coefficient).parts[0]
+            skip = out.emit(lines, f"mul i64 {loop.start.parts[0]}, {stride}")
+            first = out.emit(lines, f"getelementptr {step_type}, ptr {first}, i64 {skip}")
+        step = str(loop.width * size)
+        if repeats:
+            stride = self.evaluate(coefficient).parts[0]
+            is_zero = out.emit(lines, f"icmp eq i64 {stride}, 0")
+            buffer = self.repeated_buffer(code, first, loop)
+            first = out.emit(lines, f"select i1 {is_zero}, ptr {buffer}, ptr {first}")
+            step = out.emit(lines, f"mul i64 {stride}, {loop.width * size // unit}")
+        walker = out.fresh()
+        loop.pointers.append((walker, first, step))
+        return walker
+
+    def repeated_buffer(self, code: str, pointer: str, loop: VectorLoop) -> str:
+        """A stack buffer filled with the element at `pointer`, as wide as one iteration."""
+        lines, out = loop.guard.lines, self.out
+        part = p.PARTS.get(code, code)
+        element = p.MEMORY[part]
+        count = loop.width * (2 if code in p.PARTS else 1)
+        buffer = out.fresh()
+        self.allocas.append(f"  {buffer} = alloca [{count} x {element}], align 16")
+        if code in p.PARTS:
+            pair = [out.emit(lines, f"load {element}, ptr {pointer}, align {p.SIZE[part]}")]
+            second = out.emit(lines, f"getelementptr i8, ptr {pointer}, i64 {p.SIZE[part]}")
+            pair.append(out.emit(lines, f"load {element}, ptr {second}, align {p.SIZE[part]}"))
+        else:
+            pair = [out.emit(lines, f"load {element}, ptr {pointer}, align {p.SIZE[part]}")] * 2
+        ty = f"<{loop.lanes} x {element}>"
+        whole = "poison"
+        for lane in range(2 if code in p.PARTS else 1):
+            whole = out.emit(lines, f"insertelement {ty} {whole}, {element} {pair[lane]}, i32 {lane}")
+        order = ", ".join(f"i32 {lane % 2 if code in p.PARTS else 0}" for lane in range(loop.lanes))
+        whole = out.emit(lines, f"shufflevector {ty} {whole}, {ty} poison, <{loop.lanes} x i32> <{order}>")
+        for u in range(count // loop.lanes):
+            at = self.offset_pointer(lines, buffer, u * loop.lanes * p.SIZE[part])
+            lines.append(f"  store {ty} {whole}, ptr {at}, align {p.SIZE[part]}")
+        return buffer
+
+    def lane_numbers(self, name: str, reg: Reg) -> Reg:
+        """The vector loop's variable as data: counter + 0, 1, 2, ..."""
+        scope = self.scopes[reg.depth]
+        loop = scope.loop
+        ty = p.type_of("i64", loop.lanes)
+        counter = self.spread(Reg("i64", 0, [loop.counter], reg.depth), loop.lanes, 1)[0]
+        for u in range(loop.unroll):
+            steps = ", ".join(f"i64 {u * loop.lanes + lane}" for lane in range(loop.lanes))
+            reg.parts.append(self.out.emit(scope.lines, f"add {ty} {counter}, <{steps}>"))
+        return reg
+
+    # The loop
+
+    def vector_loop(
+        self, s: For | Reduce, start: Reg, stop: Reg, accs: dict[str, Reg]
+    ) -> tuple[Reg, dict[str, Reg]] | None:
+        """Emit the vector loop into the current guard; returns where the scalar loop goes on, or None if impossible."""
+        guard, names = self.scopes[-1], dict(self.env)
+        lanes, unroll = choose_width(s, self.nest, self.target)
+        loop = VectorLoop(s.var, lanes, unroll, guard, self.out.fresh(), start)
+        top = self.out.label()
+        scope = self.push(top, loop)
+        self.env[s.var] = Reg("i64", lanes, [], scope.depth)
+        phis = {acc: self.phi_names(reg, lanes, unroll, scope.depth) for acc, reg in accs.items()}
+        self.env.update(phis)
+        try:
+            self.reduce_body(s) if isinstance(s, Reduce) else self.block(s.body)
+            finals = {acc: self.widen(self.env[acc], lanes, unroll) for acc in accs}
+        except NotVector:
+            del self.scopes[guard.depth + 1 :]
+            self.env = names
+            return None
+        self.pop()
+        self.env = names
+        for reg in finals.values():
+            reg.depth = guard.depth  # what follows the loop is the guard's text
+        return self.splice(s, loop, scope, top, stop, accs, phis, finals)
+
+    def phi_names(self, reg: Reg, lanes: int, unroll: int, depth: int) -> Reg:
+        imag = None if reg.imag is None else [self.out.fresh() for _ in range(unroll)]
+        return Reg(reg.code, lanes, [self.out.fresh() for _ in range(unroll)], depth, imag=imag)
+
+    def splice(
+        self, s: For | Reduce, loop: VectorLoop, scope: Scope, top: str, stop: Reg, accs: dict[str, Reg],
+        phis: dict[str, Reg], finals: dict[str, Reg],
+    ) -> tuple[Reg, dict[str, Reg]]:  # fmt: skip
+        """Write the collected vector loop into its guard: checks, phis, body, merging of lanes."""
+        guard, out = loop.guard, self.out
+        lines = guard.lines
+        init = {acc: self.widen(reg, loop.lanes, loop.unroll) for acc, reg in accs.items()}
+        limit = out.emit(lines, f"sub i64 {stop.parts[0]}, {loop.width}")
+        good = out.emit(lines, f"icmp sle i64 {loop.start.parts[0]}, {limit}")
+        for test in loop.checks.values():
+            good = out.emit(lines, f"and i1 {good}, {test}")
+        done, rest, before = out.label(), out.label(), guard.label
+        blocked = isinstance(s, Reduce) and s.blocked
+        entry = out.label() if blocked else top
+        lines.append(f"  br i1 {good}, label %{entry}, label %{rest}")
+        following = out.emit(scope.lines, f"add nsw i64 {loop.counter}, {loop.width}")
+        steps = [(loop.counter, "i64", loop.start.parts[0], following)]
+        for walker, first, step in loop.pointers:
+            moved = out.emit(scope.lines, f"getelementptr i8, ptr {walker}, i64 {step}")
+            steps.append((walker, "ptr", first, moved))
+        if blocked:
+            finals = self.blocked_text(s, loop, scope, top, entry, before, done, limit, steps, init, phis, finals)
+        else:
+            lines.append(f"{top}:")
+            for name, ty, first, moved in steps:
+                lines.append(f"  {name} = phi {ty} [ {first}, %{before} ], [ {moved}, %{scope.label} ]")
+            for acc in accs:
+                lines.extend(self.phi_lines(phis[acc], init[acc], before, finals[acc], scope.label))
+            test = out.emit(scope.lines, f"icmp sle i64 {following}, {limit}")
+            lines += [*scope.lines, f"  br i1 {test}, label %{top}, label %{done}"]
+        lines.append(f"{done}:")
+        guard.label = done
+        merged = self.merge_lanes(s, finals, loop.lanes) if accs else {}
+        after = guard.label
+        lines += [f"  br label %{rest}", f"{rest}:"]
+        guard.label = rest
+        first = out.emit(lines, f"phi i64 [ {loop.start.parts[0]}, %{before} ], [ {following}, %{after} ]")
+        results = {acc: self.phi([reg, merged[acc]], [before, after]) for acc, reg in accs.items()}
+        return Reg("i64", 0, [first], guard.depth), results
+
+    def blocked_text(
+        self, s: Reduce, loop: VectorLoop, scope: Scope, top: str, entry: str, before: str, done: str, limit: str,
+        steps: list[tuple[str, str, str, str]], init: dict[str, Reg], phis: dict[str, Reg], finals: dict[str, Reg],
+    ) -> dict[str, Reg]:  # fmt: skip
+        """Two nested loops: BLOCK iterations fold into fresh accumulators, which then merge into the running ones."""
+        out, lines = self.out, loop.guard.lines
+        fold = out.label()
+        running = {acc: self.phi_names(reg, loop.lanes, loop.unroll, loop.guard.depth) for acc, reg in init.items()}
+        outer = [(out.fresh(), *step) for step in steps]
+        # The fold's text is made first: the phis above it need the names it defines.
+        position, outer_label = len(lines), loop.guard.label
+        loop.guard.label = fold
+        total = self.merge(s, running, finals)
+        folded, fold_label = lines[position:], loop.guard.label
+        del lines[position:]
+        loop.guard.label = outer_label
+        lines.append(f"{entry}:")
+        for name, _, ty, first, moved in outer:
+            lines.append(f"  {name} = phi {ty} [ {first}, %{before} ], [ {moved}, %{fold_label} ]")
+        for acc in init:
+            lines.extend(self.phi_lines(running[acc], init[acc], before, total[acc], fold_label))
+        end = out.emit(lines, f"add nsw i64 {outer[0][0]}, {(BLOCK - 1) * loop.width}")
+        near = out.emit(lines, f"icmp slt i64 {end}, {limit}")
+        end = out.emit(lines, f"select i1 {near}, i64 {end}, i64 {limit}")
+        lines += [f"  br label %{top}", f"{top}:"]
+        for outer_name, name, ty, _, moved in outer:
+            lines.append(f"  {name} = phi {ty} [ {outer_name}, %{entry} ], [ {moved}, %{scope.label} ]")
+        for acc in init:
+            lines.extend(self.phi_lines(phis[acc], init[acc], entry, finals[acc], scope.label))
+        test = out.emit(scope.lines, f"icmp sle i64 {steps[0][3]}, {end}")
+        lines += [*scope.lines, f"  br i1 {test}, label %{top}, label %{fold}", f"{fold}:", *folded]
+        test = out.emit(lines, f"icmp sle i64 {steps[0][3]}, {limit}")
+        lines.append(f"  br i1 {test}, label %{entry}, label %{done}")
+        return total
+
+    # Merging partial results
+
+    def merge(self, s: Reduce, a: dict[str, Reg], b: dict[str, Reg]) -> dict[str, Reg]:
+        """The nest's merge of two sets of accumulators, emitted at the end of the current scope."""
+        names = {}
+        for acc in s.accs:
+            names[acc + ".a"], names[acc + ".b"] = a[acc], b[acc]
+        self.env.update(names)
+        self.forget(set(names))
+        here = self.scopes[-1]
+        floor, self.floor = self.floor, here.depth
+        memo = dict(here.memo)
+        results = {acc: self.evaluate(value) for acc, value in zip(s.accs, s.merge, strict=True)}
+        lanes, count = a[s.accs[0]].lanes, len(a[s.accs[0]].parts)
+        results = {acc: self.widen(reg, lanes, count) for acc, reg in results.items()}
+        self.floor = floor
+        here.memo = memo  # later text of this scope also runs when the vector loop did not
+        for name in names:
+            del self.env[name]
+        return results
+
+    def merge_lanes(self, s: Reduce, accs: dict[str, Reg], lanes: int) -> dict[str, Reg]:
+        """Unrolled parts, then halves of vectors, down to one scalar: always in the same order."""
+        count = len(next(iter(accs.values())).parts)
+        while count > 1:
+            half = count // 2
+            accs = self.merge(s, self.piece(accs, slice(0, half)), self.piece(accs, slice(half, count)))
+            count = half
+        while lanes > 1:
+            lanes //= 2
+            accs = self.merge(s, self.half_vectors(accs, lanes, 0), self.half_vectors(accs, lanes, lanes))
+        return accs
+
+    def piece(self, accs: dict[str, Reg], which: slice) -> dict[str, Reg]:
+        return {
+            acc: Reg(r.code, r.lanes, r.parts[which], r.depth, imag=None if r.imag is None else r.imag[which])
+            for acc, r in accs.items()
+        }
+
+    def half_vectors(self, accs: dict[str, Reg], lanes: int, first: int) -> dict[str, Reg]:
+        lines, depth = self.scopes[-1].lines, self.scopes[-1].depth
+        result = {}
+        for acc, reg in accs.items():
+            ty = p.type_of(p.PARTS.get(reg.code, reg.code), 2 * lanes)
+
+            def take(name: str, ty: str = ty) -> str:
+                if lanes == 1:
+                    return self.out.emit(lines, f"extractelement {ty} {name}, i32 {first}")
+                order = ", ".join(f"i32 {first + k}" for k in range(lanes))
+                return self.out.emit(lines, f"shufflevector {ty} {name}, {ty} poison, <{lanes} x i32> <{order}>")
+
+            imag = None if reg.imag is None else [take(reg.imag[0])]
+            result[acc] = Reg(reg.code, 0 if lanes == 1 else lanes, [take(reg.parts[0])], depth, imag=imag)
+        return result
