@@ -1,0 +1,66 @@
+"""Machine code from loop nests: the one code generator behind eager and compiled kernels.
+
+Enters: a `Nest`. Leaves: `Kernel`s (an address with the kernel ABI of loops/nest.py) for this machine, or IR text,
+assembly, objects and PTX for others. Refuses: nests that `loops.verify` finds illegal.
+
+`compile` looks in memory, then on disk (cache.py), and only then imports llvmlite. RUSHLIGHT_SHOW=loops,llvm,asm
+prints each stage to stderr.
+"""
+
+from __future__ import annotations
+
+from ..loops.nest import Nest
+from ..show import show, shown_words
+from . import cache
+from .cache import Kernel
+
+
+def compile(nest: Nest) -> Kernel:
+    """The kernel of a nest for this machine; the same nest gives the same Kernel."""
+    words = shown_words()
+    if "loops" in words:
+        show("loops", nest.name, str(nest))
+    return cache.kernel(nest, _host_object, fresh=bool(words & {"llvm", "asm"}))
+
+
+def _host_object(nest: Nest) -> bytes:
+    words = shown_words()
+    if "llvm" in words:
+        show("llvm", nest.name, emit_llvm(nest))
+    if "asm" in words:
+        show("asm", nest.name, emit_asm(nest))
+    return emit_object(nest)
+
+
+def emit_llvm(nest: Nest, target: str = "host") -> str:
+    """LLVM IR text. Targets: host, x86-64-avx2, x86-64-avx512, aarch64, riscv64, wasm32, nvptx64."""
+    from ..loops.verify import verify  # these, and LLVM behind them, load only when a kernel is new
+    from .cpu import resolve_target
+    from .lower import lower_nest
+    from .nvptx import for_grid
+
+    verify(nest)
+    target = resolve_target(target)
+    return lower_nest(for_grid(nest) if target.is_gpu else nest, target)
+
+
+def emit_asm(nest: Nest, target: str = "host") -> str:
+    """Assembly text of the kernel."""
+    from .cpu import compile_ir, resolve_target
+
+    return compile_ir(emit_llvm(nest, target), resolve_target(target), "asm")
+
+
+def emit_object(nest: Nest, target: str = "host") -> bytes:
+    """A relocatable object file with the kernel as a global function named like the nest."""
+    from .cpu import compile_ir, resolve_target
+
+    return compile_ir(emit_llvm(nest, target), resolve_target(target), "object")
+
+
+def emit_ptx(nest: Nest) -> str:
+    """PTX text: each GPU thread takes every n-th iteration of the outermost loop."""
+    return emit_asm(nest, "nvptx64")
+
+
+__all__ = ["Kernel", "compile", "emit_asm", "emit_llvm", "emit_object", "emit_ptx"]

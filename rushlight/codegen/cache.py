@@ -1,0 +1,163 @@
+"""Kernels kept on disk, so that a second process starts warm and without LLVM.
+
+Enters: a nest and the function that makes its object file. Leaves: a loaded `Kernel`. Refuses to trust what it finds:
+an entry must carry the right magic, key and checksum and load cleanly, or it is made again; a folder that others can
+write to is not used. Failing to write costs speed in the next process, never an error here (one warning).
+
+Entries live in $RUSHLIGHT_CACHE, or $XDG_CACHE_HOME/rushlight, or ~/.cache/rushlight, one file per kernel, named by
+a key over the nest, the processor, and the sources of `loops` and `codegen`. They are written to a temporary name and
+renamed, so that concurrent processes see whole entries only.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import stat
+import tempfile
+import threading
+import warnings
+from collections.abc import Callable
+
+from ..loops.nest import Nest
+from .targets import host_identity
+
+MAGIC = b"RLKERNEL1\n"
+_CHECK = 32
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+class Kernel:
+    """A loaded kernel: `address` of its machine code, the nest's `name` and `params`. Never unloaded."""
+
+    __slots__ = ("name", "address", "params")
+
+    def __init__(self, name: str, address: int, params: tuple[str, ...]) -> None:
+        self.name, self.address, self.params = name, address, params
+
+    def __repr__(self) -> str:
+        return f"Kernel({self.name} at {self.address:#x}, params {', '.join(self.params)})"
+
+
+_LOADED: dict[bytes, Kernel] = {}
+_LOCK = threading.Lock()
+
+
+@functools.cache
+def source_identity() -> bytes:
+    """Changes whenever the generator's sources do: their names, sizes and times (reading them would cost more)."""
+    found = []
+    for folder in ("loops", "codegen"):
+        with os.scandir(os.path.join(_PACKAGE, folder)) as entries:
+            for entry in entries:
+                if entry.name.endswith(".py"):
+                    info = entry.stat()
+                    found.append((folder, entry.name, info.st_size, info.st_mtime_ns))
+    return hashlib.blake2b(repr(sorted(found)).encode(), digest_size=16).digest()
+
+
+def cache_folder() -> str:
+    """Where entries live; it may not exist yet."""
+    chosen = os.environ.get("RUSHLIGHT_CACHE")
+    if chosen:
+        return chosen
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return os.path.join(base, "rushlight")
+
+
+def key_of(nest: Nest) -> bytes:
+    """16 bytes naming the machine code of a nest on this machine."""
+    return hashlib.blake2b(nest.digest() + host_identity() + source_identity(), digest_size=16).digest()
+
+
+def kernel(nest: Nest, make: Callable[[Nest], bytes], fresh: bool = False) -> Kernel:
+    """The kernel of `nest`: from memory, from disk, or made by `make(nest)`; `fresh` makes it again."""
+    key = key_of(nest)
+    found = _LOADED.get(key)
+    if found is not None and not fresh:
+        return found
+    address = None if fresh else load_entry(nest, key)
+    if address is None:
+        made = make(nest)
+        address = load_code(made)[nest.name]
+        write_entry(key, made)
+    with _LOCK:
+        # Two threads may have made it; everyone must see one Kernel.
+        return _LOADED.setdefault(key, Kernel(nest.name, address, nest.params))
+
+
+def load_code(code: bytes) -> dict[str, int]:
+    from .._C import load_object  # the native module is not needed to generate code for other machines
+
+    return load_object(code)
+
+
+def load_entry(nest: Nest, key: bytes) -> int | None:
+    """Address of the kernel stored under `key`; None if there is no entry or it is not sound."""
+    folder = cache_folder()
+    try:
+        with open(os.path.join(folder, key.hex()), "rb") as file:
+            data = file.read()
+    except OSError:
+        return None
+    code = unpack(key, data)
+    if code is None or not is_private(folder):
+        return None
+    try:
+        return load_code(code).get(nest.name)
+    except ValueError:
+        return None
+
+
+def pack(key: bytes, code: bytes) -> bytes:
+    """An entry's bytes: magic, key, checksum of key and code, code."""
+    return MAGIC + key + hashlib.blake2b(key + code, digest_size=_CHECK).digest() + code
+
+
+def unpack(key: bytes, data: bytes) -> bytes | None:
+    """The code in an entry, or None if anything about it is odd."""
+    head = len(MAGIC) + len(key)
+    if data[:head] != MAGIC + key:
+        return None
+    code = data[head + _CHECK :]
+    return code if hashlib.blake2b(key + code, digest_size=_CHECK).digest() == data[head : head + _CHECK] else None
+
+
+def is_private(folder: str) -> bool:
+    """Whether only this user (or root) can change what is in `folder`: its entries are code that will run."""
+    if not hasattr(os, "getuid"):
+        return True
+    info = os.stat(folder)
+    return info.st_uid in (os.getuid(), 0) and not info.st_mode & stat.S_IWOTH
+
+
+def write_entry(key: bytes, code: bytes) -> None:
+    """Store an entry, or warn once that it cannot be stored."""
+    folder = cache_folder()
+    temporary = None
+    try:
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        if not is_private(folder):
+            raise PermissionError(f"{folder} can be written by other users")
+        handle, temporary = tempfile.mkstemp(prefix="new-", dir=folder)
+        with os.fdopen(handle, "wb") as file:
+            file.write(pack(key, code))
+        os.replace(temporary, os.path.join(folder, key.hex()))
+    except OSError as error:
+        if temporary is not None:
+            try:
+                os.unlink(temporary)
+            except OSError:
+                pass
+        _warn_once(str(error))
+
+
+@functools.cache
+def _warn_once(why: str) -> None:
+    warnings.warn(
+        f"kernel cache: entries cannot be stored ({why}), so kernels are made again in every process. "
+        "Set RUSHLIGHT_CACHE to a folder of your own.",
+        RuntimeWarning,
+        stacklevel=4,
+    )

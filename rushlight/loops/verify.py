@@ -1,0 +1,3 @@
+"""Legality of nests.
+"""
+def verify(nest): pass
