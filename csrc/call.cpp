@@ -492,6 +492,7 @@ struct OpObject {
   PyObject* overload_list;          // list, once resolved
   std::vector<Overload*>* overloads;
   PyObject* dict;
+  int mode;                         // 0 function or method, 1 operator, 2 reflected operator
 };
 
 static bool resolve(OpObject* op) {
@@ -514,23 +515,32 @@ static PyObject* op_vectorcall(PyObject* self, PyObject* const* args, size_t nar
   auto* op = reinterpret_cast<OpObject*>(self);
   if (__builtin_expect(!op->overloads, 0) && !resolve(op)) return nullptr;
   Py_ssize_t nargs = PyVectorcall_NARGS(nargsf);
+  PyObject* swapped[2];
+  if (op->mode == 2 && nargs == 2 && !kwnames) {
+    swapped[0] = args[1];
+    swapped[1] = args[0];
+    args = swapped;
+  }
   for (Overload* overload : *op->overloads) {
     Bound bound;
     int fits = bind_arguments(overload, args, nargs, kwnames, &bound);
     if (fits > 0) return call_bound(overload, &bound);
     if (fits < 0) return nullptr;
   }
+  if (op->mode && nargs == 2 && !kwnames && !is_tensor(args[op->mode == 2 ? 0 : 1])) Py_RETURN_NOTIMPLEMENTED;
   return refuse(self, args, nargs, kwnames);
 }
 
 static PyObject* op_new(PyTypeObject* type, PyObject* args, PyObject*) {
   PyObject *name, *resolver;
-  if (!PyArg_ParseTuple(args, "UO:Op", &name, &resolver)) return nullptr;
+  int mode = 0;
+  if (!PyArg_ParseTuple(args, "UO|i:Op", &name, &resolver, &mode)) return nullptr;
   auto* op = reinterpret_cast<OpObject*>(type->tp_alloc(type, 0));
   if (!op) return nullptr;
   op->vectorcall = op_vectorcall;
   op->name = Py_NewRef(name);
   op->resolver = Py_NewRef(resolver);
+  op->mode = mode;
   return reinterpret_cast<PyObject*>(op);
 }
 

@@ -1,0 +1,222 @@
+"""Definitions and the registry: an op is one class, and rules belong to its kind.
+
+Adding an op: write a class in `rushlight/ops/` deriving from one of the kinds (Pointwise, Reduction, View, Indexed,
+Composite, Extern) with a `schema` and that kind's body. Defining the class registers it; functions, methods,
+in-place and `out=` forms, stubs and the generic tests follow from the registry. Nothing else lists op names.
+
+Enters: definition classes. Leaves: the core's `Op` objects, whose overloads are made when first called, so that
+importing hundreds of definitions costs little.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, ClassVar
+
+from .. import _C
+from .schema import TYPES, Schema, op_name, parse
+
+KIND_POINTWISE, KIND_PLANNED, KIND_PYTHON = 0, 1, 2
+SAVE_NO, SAVE_DATA, SAVE_META, SAVE_VALUE = 0, 1, 2, 3
+
+
+class Meta:
+    """Annotation in a vjp's signature: keep the shape, dtype and device of this tensor, not its data."""
+
+
+class OpDefinition:
+    """What every kind shares. One instance serves one schema (and its in-place form another)."""
+
+    schema: ClassVar[str | tuple[str, ...]]
+    aliases: ClassVar[tuple[str, ...]] = ()
+    function: ClassVar[bool] = True          # published as rushlight.<name> (or in `namespace`)
+    method: ClassVar[bool] = True            # published as Tensor.<name>
+    inplace: ClassVar[bool] = False          # derive <name>_
+    out: ClassVar[bool] = True               # accept out=
+    namespace: ClassVar[str | None] = None   # "special", "linalg", "nn.functional", ...
+    dunder: ClassVar[tuple[str, ...]] = ()   # operator methods: "__add__", and reflected "__radd__"
+    differentiable: ClassVar[bool] = True
+    kind: ClassVar[int] = KIND_PYTHON
+    vjp: ClassVar[Callable | None] = None
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "schema" in cls.__dict__:
+            register(cls)
+
+    def __init__(self, schema: Schema, is_inplace: bool = False) -> None:
+        self.spec = schema
+        self.is_inplace = is_inplace
+        self.name = schema.name + ("_" if is_inplace else "")
+
+    # What the kind supplies -----------------------------------------------------------------------------------------
+
+    def plan(self, args: tuple) -> Any:
+        """The plan for these bound arguments, or None to run in Python every time."""
+        return None
+
+    def run(self, *args: Any) -> Any:
+        """The op in Python, for kinds and cases without a plan."""
+        raise NotImplementedError(f"{self.name}: no implementation for these arguments")
+
+    def is_view(self) -> bool:
+        return False
+
+    def records(self) -> bool:
+        """Whether calls put a node of their own on the tape."""
+        return self.differentiable and type(self).vjp is not None
+
+    # Making the core's overload -----------------------------------------------------------------------------------------
+
+    def saved_names(self) -> dict[str, int]:
+        """Parameters the vjp names, with how each is kept; `result` included."""
+        if type(self).vjp is None:
+            return {}
+        kept = {}
+        for name, p in list(inspect.signature(type(self).vjp).parameters.items())[2:]:
+            kept[name] = SAVE_META if p.annotation in (Meta, "Meta") else SAVE_DATA
+        return kept
+
+    def overload(self) -> Any:
+        """The core's object for this schema."""
+        saved = self.saved_names()
+        params = []
+        for i, p in enumerate(self.spec.params):
+            keep = saved.get(p.name, SAVE_NO)
+            if keep == SAVE_DATA and not p.is_tensor:
+                keep = SAVE_VALUE
+            last = i + 1 == len(self.spec.params) or self.spec.params[i + 1].keyword_only
+            varargs = p.type in ("int[]", "int[]?") and last and not p.keyword_only
+            default = None if p.required else p.default
+            params.append((p.name, TYPES[p.type], p.keyword_only, varargs, not p.required, default, keep))
+        return _C.Overload(
+            self.name, self, self.kind, params,
+            run=self.run, vjp=self.positional_vjp(saved), mask_vjp=self.mask_vjp(), inplace=self.is_inplace,
+            records=self.records(), is_view=self.is_view(), saves_result="result" in saved, has_out=self.out and not self.is_inplace,
+        )  # fmt: skip
+
+    def mask_vjp(self) -> Callable | None:
+        return None
+
+    def positional_vjp(self, saved: dict[str, int]) -> Callable | None:
+        """The vjp as the tape calls it: gradient, then saved values by parameter order, then the result.
+
+        Returns gradients aligned with the tensor parameters.
+        """
+        rule = type(self).vjp
+        if rule is None:
+            return None
+        order = [p.name for p in self.spec.params if p.name in saved] + (["result"] if "result" in saved else [])
+        missing = [name for name in saved if name not in order]
+        tensors = [p.name for p in self.spec.params if p.is_tensor]
+        defaults = {name: None for name in missing}   # a rule shared by overloads may name parameters one of them lacks
+
+        def vjp(g: Any, *values: Any) -> tuple:
+            grads = rule(self, g, **dict(zip(order, values, strict=True)), **defaults)
+            return tuple(grads.get(name) for name in tensors)
+
+        return vjp
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.spec.text}>"
+
+
+# --- registry ---------------------------------------------------------------------------------------------------------------
+
+definitions: dict[str, list[type[OpDefinition]]] = {}
+ops: dict[str, Any] = {}
+_new_names: list[str] = []
+
+
+def schemas_of(cls: type[OpDefinition]) -> tuple[str, ...]:
+    """The schemas of a definition, always as a tuple."""
+    return (cls.schema,) if isinstance(cls.schema, str) else tuple(cls.schema)
+
+
+def register(cls: type[OpDefinition]) -> None:
+    """Called when a definition class is made: its names become ops."""
+    name = op_name(schemas_of(cls)[0])
+    definitions.setdefault(name, []).append(cls)
+    names = [(name, False)] + ([(name + "_", True)] if cls.inplace else [])
+    for op, is_inplace in names:
+        if op in ops:
+            ops[op]._reset()
+        else:
+            ops[op] = make_op(op, name, is_inplace)
+            _new_names.append(op)
+
+
+def make_op(op: str, name: str, is_inplace: bool, mode: int = 0) -> Any:
+    """The public op object; its overloads are built at the first call."""
+
+    def resolve() -> list:
+        found = []
+        for cls in definitions[name]:
+            if is_inplace and not cls.inplace:
+                continue
+            for text in schemas_of(cls):
+                schema = parse(text)
+                found.append(cls(accept_number_first(schema) if mode == REFLECTED else schema, is_inplace).overload())
+        return found
+
+    made = _C.Op(op, resolve, mode)
+    first = definitions[name][0]
+    made.__doc__ = f"{' | '.join(schemas_of(first))}\n\n{inspect.cleandoc(first.__doc__ or '')}"
+    return made
+
+
+def accept_number_first(schema: Schema) -> Schema:
+    """For `2 - x`: the first operand may be a number."""
+    first = replace(schema.params[0], type="Tensor|Scalar")
+    return replace(schema, params=(first, *schema.params[1:]))
+
+
+def find_op(name: str) -> Any:
+    """The op called `name`; AttributeError if there is none."""
+    try:
+        return ops[name]
+    except KeyError:
+        raise AttributeError(f"rushlight has no op called {name!r}") from None
+
+
+def publish(functions: dict[str, dict[str, Any]], tensor_type: type) -> None:
+    """Put every op where users look: `functions[namespace][name]`, and methods and operators on `tensor_type`."""
+    for name, classes in definitions.items():
+        for cls in classes:
+            for suffix in ("", "_") if cls.inplace else ("",):
+                op = ops[name + suffix]
+                for label in (name, *cls.aliases):
+                    if cls.function:
+                        functions.setdefault(cls.namespace or "", {}).setdefault(label + suffix, op)
+                    if cls.method and not hasattr(tensor_type, label + suffix):
+                        setattr(tensor_type, label + suffix, op)
+            for special in cls.dunder:
+                install_operator(tensor_type, special, name)
+
+
+_IN_PLACE = frozenset(("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor", "lshift", "rshift", "matmul"))
+OPERATOR, REFLECTED = 1, 2
+
+
+def install_operator(tensor_type: type, special: str, name: str) -> None:
+    """`x + y`, `2 - x` and `x += y`: the op in a form that answers NotImplemented to operands it cannot take."""
+    base = special.strip("_")
+    is_inplace = base[0] == "i" and base[1:] in _IN_PLACE
+    is_reflected = base[0] == "r" and base[1:] in _IN_PLACE
+    target = name + "_" if is_inplace and name + "_" in ops else name
+    setattr(tensor_type, special, make_op(target, name, target != name, REFLECTED if is_reflected else OPERATOR))
+
+
+def explain_mismatch(op: Any, args: tuple, kwargs: dict[str, Any]) -> None:
+    """Raise the TypeError that says what was given and what the op takes."""
+    overloads = op.overload_list if isinstance(op, _C.Op) else [op]
+    name = op.__name__ if isinstance(op, _C.Op) else op.name
+    given = [type(a).__name__ for a in args] + [f"{k}={type(v).__name__}" for k, v in kwargs.items()]
+    wanted = "\n".join(f"    {o.definition.spec}" for o in overloads)
+    known = {p for o in overloads for p in o.param_names}
+    unknown = [k for k in kwargs if k not in known and k != "out"]
+    if unknown:
+        raise TypeError(f"{name}() got an unexpected keyword argument '{unknown[0]}'. Signatures:\n{wanted}")
+    raise TypeError(f"{name}(): argument types ({', '.join(given)}) fit no signature. Expected one of:\n{wanted}")

@@ -1,0 +1,74 @@
+"""Extern ops: a meta rule, a derivative, and per-device implementations that call a library.
+
+Enters: a definition with `meta` and `cpu` (or `steps`, for calls the core can replay without Python).
+Leaves: an op whose outputs are allocated from `meta`. On a device without an implementation of its own the inputs
+are computed on the host and the results copied back, so a new device starts complete and is made fast op by op.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from .. import _C
+from .definition import KIND_PYTHON, OpDefinition
+from .pointwise import device_handlers, device_of
+from .results import result_type
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """Shape, dtype and (optionally) strides of an output."""
+
+    shape: tuple[int, ...]
+    dtype: Any
+    strides: tuple[int, ...] | None = None
+
+
+class Extern(OpDefinition):
+    """A definition whose body is a call into a library."""
+
+    kind = KIND_PYTHON
+
+    def meta(self, *args: Any) -> Spec | tuple[Spec, ...]:
+        """The outputs' specs; raises for arguments the op refuses."""
+        raise NotImplementedError
+
+    def cpu(self, out: Any, *args: Any) -> None:
+        """Fill `out` (a tensor, or a tuple of them) on the host."""
+        raise NotImplementedError
+
+    def run(self, *args: Any) -> Any:
+        device = device_of(args)
+        specs = self.meta(*args)
+        single = isinstance(specs, Spec)
+        outs = tuple(_C.empty(s.shape, s.strides, s.dtype, device) for s in ((specs,) if single else specs))
+        if device.type != "meta":
+            self.implementation(device)(outs[0] if single else outs, *args)
+        return outs[0] if single else self.wrap(outs)
+
+    def wrap(self, outs: tuple) -> Any:
+        """Several outputs as the op returns them."""
+        names = self.spec.return_names
+        return result_type(self.spec.name, names)(outs) if names else outs
+
+    def implementation(self, device: Any) -> Any:
+        if device.type == "cpu":
+            return self.cpu
+        own = device_handlers[device.type].implementation(self.spec.name)
+        return own or self.through_host
+
+    def through_host(self, out: Any, *args: Any) -> None:
+        """Run on the host for a device that has no implementation of its own."""
+        host = [_to_host(a) for a in args]
+        result = self.run(*host)
+        for target, source in zip(out, result, strict=True) if isinstance(out, tuple) else ((out, result),):
+            target.copy_(source)
+
+
+def _to_host(a: Any) -> Any:
+    if isinstance(a, _C.Tensor):
+        return a.to("cpu")
+    if isinstance(a, (list, tuple)):
+        return type(a)(_to_host(x) for x in a)
+    return a

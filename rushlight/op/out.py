@@ -1,0 +1,59 @@
+"""The `out=` form of every op: check, compute, and write into what the caller gave.
+
+Enters: an overload, bound arguments and `out`. Leaves: `out` itself, resized if it was empty or of another shape
+(with PyTorch's warning). Refuses: outputs whose dtype cannot hold the result, other devices, and recording.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from .. import _C
+from ..promotion import can_cast
+
+
+def call_out(overload: Any, args: tuple, out: Any) -> Any:
+    """Compute `overload` on `args` into `out`."""
+    outs = out if isinstance(out, (tuple, list)) else (out,)
+    for o in outs:
+        if not isinstance(o, _C.Tensor):
+            raise TypeError(f"{overload.name}(): argument 'out' must be Tensor (or a tuple of Tensors), not {type(o).__name__}")
+    if _C.is_grad_enabled() and any(_requires_grad(a) for a in (*args, *outs)):
+        raise RuntimeError(f"{overload.name}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad.")
+    result = overload.redispatch(*args)
+    results = result if isinstance(result, (tuple, list)) else (result,)
+    if len(results) != len(outs):
+        raise TypeError(f"{overload.name}(): expected {len(results)} tensors in 'out', got {len(outs)}")
+    for target, source in zip(outs, results, strict=True):
+        _write(overload.name, target, source)
+    if isinstance(out, _C.Tensor):
+        return out
+    return type(result)(outs) if isinstance(result, tuple) else out
+
+
+def _requires_grad(x: Any) -> bool:
+    if isinstance(x, (tuple, list)):
+        return any(_requires_grad(y) for y in x)
+    return isinstance(x, _C.Tensor) and x.requires_grad
+
+
+def _write(name: str, target: Any, source: Any) -> None:
+    if not can_cast(source.dtype, target.dtype):
+        raise RuntimeError(f"{name}(): result type {source.dtype.name} can't be cast to the desired output type {target.dtype.name}")
+    if target.device != source.device:
+        raise RuntimeError(f"{name}(): Expected all tensors to be on the same device, but 'out' is on {target.device} and the result on {source.device}")
+    if target.shape != source.shape:
+        resize_output(target, source.shape)
+    target.copy_(source)
+
+
+def resize_output(target: Any, shape: tuple[int, ...]) -> None:
+    """Give `out` the result's shape, warning when it held elements of another."""
+    if target.numel():
+        warnings.warn(
+            f"An output with one or more elements was resized since it had shape {list(target.shape)}, which does not match the "
+            f"required output shape {list(shape)}. Reuse an out tensor by first resizing it to zero elements with t.resize_(0).",
+            UserWarning, stacklevel=3,
+        )  # fmt: skip
+    target.resize_(shape)

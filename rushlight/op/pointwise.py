@@ -1,0 +1,311 @@
+"""Pointwise ops: one scalar expression; broadcasting, promotion, kernels and derivatives follow from it.
+
+Enters: a definition with `expr` (and optionally `vjp`, in the same scalar vocabulary). Leaves: shape-generic plans for
+the core, one per combination of operand types, and derived overloads that compute gradients, themselves pointwise
+ops with derivatives of any order. Refuses: operand types listed in `refuse`, with PyTorch's error class.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from enum import Enum
+from typing import Any, ClassVar
+
+from .. import _C, codegen
+from ..loops import derive, expr
+from ..loops.nest import pointwise_nest
+from ..loops.vocabulary import Scalars
+from ..promotion import can_cast, operand_dtype, rank, result_type_of, to_float
+from .definition import KIND_POINTWISE, OpDefinition
+from .results import result_type
+from .schema import OPERAND_TYPES, Param, Schema
+
+
+class Promote(Enum):
+    """How operand types decide the types of computation and result."""
+
+    DEFAULT = 0     # common type
+    TO_FLOAT = 1    # integers become the default float
+    COMPARE = 2     # common type in, bool out
+    LOGICAL = 3     # every operand read as truth, bool out
+    KEEP = 4        # the first tensor's type, whatever the others are
+
+
+REAL_OF = {"c64": "f32", "c128": "f64"}
+COMPUTE = {"f16": "f32", "bf16": "f32", "f8e4m3fn": "f32", "f8e5m2": "f32"}
+BY_CODE = {d.code: d for d in vars(_C).values() if isinstance(d, _C.dtype)}
+scalars = Scalars()
+
+
+def compute_code(code: str) -> str:
+    """The type arithmetic on `code` happens in."""
+    return COMPUTE.get(code, code)
+
+
+class Pointwise(OpDefinition):
+    """A definition whose body is the expression of one output element."""
+
+    kind = KIND_POINTWISE
+    promote: ClassVar[Promote] = Promote.DEFAULT
+    refuse: ClassVar[tuple[str, ...]] = ()    # of "bool", "int", "float", "complex"
+    inplace = True
+
+    def expr(self, s: Scalars, *operands: Any) -> Any:
+        """One element of the result, from one element of each operand."""
+        raise NotImplementedError
+
+    def check(self, *args: Any) -> None:
+        """Raise for argument values the op refuses. Called when a new combination of types is planned."""
+
+    def result_dtype(self, common: Any, *args: Any) -> Any:
+        """The result's dtype, from the common dtype of the operands."""
+        if self.promote in (Promote.COMPARE, Promote.LOGICAL):
+            return _C.bool
+        return to_float(common) if self.promote is Promote.TO_FLOAT else common
+
+    # Planning ---------------------------------------------------------------------------------------------------------
+
+    def plan(self, args: tuple) -> Any:
+        check_devices(self.name, args)
+        operands = self.operand_indices(args)
+        common = self.common_dtype(args, operands)
+        self.refuse_dtype(common)
+        self.check(*args)
+        compute = compute_code((to_float(common) if self.promote is Promote.TO_FLOAT else common).code)
+        values, in_dtypes = self.leaves(args, operands, compute)
+        outs = self.outputs(values)
+        out_dtypes = [self.output_dtype(common, args, k, out) for k, out in enumerate(outs)]
+        stored = [scalars.cast(v, d.code) for v, d in zip(outs, out_dtypes, strict=True)]
+        return self.make_plan(args, operands, in_dtypes, out_dtypes, stored)
+
+    def make_plan(self, args: tuple, operands: list[int], in_dtypes: list, out_dtypes: list, stored: list) -> Any:
+        nest = pointwise_nest(self.name, [d.code for d in in_dtypes], [d.code for d in out_dtypes], stored)
+        kernel = compile_for(device_of(args), nest)
+        return _C.PointwisePlan(kernel, list(zip(operands, in_dtypes, strict=True)), out_dtypes, self.result_wrapper(len(out_dtypes)))
+
+    def operand_indices(self, args: tuple) -> list[int]:
+        return [i for i, p in enumerate(self.spec.params) if p.type in OPERAND_TYPES and args[i] is not None]
+
+    def common_dtype(self, args: tuple, operands: list[int]) -> Any:
+        if self.promote is Promote.KEEP:
+            return args[operands[0]].dtype
+        return result_type_of([args[i] for i in operands if self.spec.params[i].type not in ("Scalar", "Scalar?")] or [args[i] for i in operands])
+
+    def refuse_dtype(self, common: Any) -> None:
+        label = ("bool", "int", "float", "complex")[rank(common)]
+        if label in self.refuse:
+            raise RuntimeError(f'"{self.name}" not implemented for {common.name} tensors')
+
+    def leaves(self, args: tuple, operands: list[int], compute: str) -> tuple[list[Any], list]:
+        """Values for `expr`, one per parameter (static ones as they are), and what the kernel loads."""
+        values, in_dtypes = list(args), []
+        for k, i in enumerate(operands):
+            d = args[i].dtype if isinstance(args[i], _C.Tensor) else BY_CODE[self.number_code(args[i], compute)]
+            in_dtypes.append(d)
+            leaf = expr.arg(k, d.code)
+            if self.promote is Promote.LOGICAL:
+                values[i] = scalars.cast(leaf, "b1")
+            else:
+                values[i] = scalars.cast(leaf, self.operand_compute(i, compute, d.code))
+        return values, in_dtypes
+
+    def operand_compute(self, i: int, compute: str, own: str) -> str:
+        """The type operand `i` is converted to before `expr` sees it."""
+        return compute
+
+    def number_code(self, value: Any, compute: str) -> str:
+        """Numbers are handed to kernels in the compute type; truth tests and comparisons keep theirs."""
+        if self.promote is Promote.LOGICAL:
+            return compute_code(operand_dtype(value).code)
+        return compute
+
+    def outputs(self, values: list[Any]) -> list[Any]:
+        made = self.expr(scalars, *values)
+        return list(made) if isinstance(made, (tuple, list)) else [made]
+
+    def output_dtype(self, common: Any, args: tuple, k: int, value: Any) -> Any:
+        d = self.result_dtype(common, *args)
+        d = d[k] if isinstance(d, (tuple, list)) else d
+        if not self.is_inplace:
+            return d
+        target = args[0].dtype
+        if not can_cast(d, target):
+            raise RuntimeError(f"{self.name}: result type {d.name} can't be cast to the desired output type {target.name}")
+        return target
+
+    def num_results(self) -> int:
+        return len(self.spec.returns)
+
+    def result_wrapper(self, count: int) -> Any:
+        return result_type(self.spec.name, self.spec.return_names) if count > 1 and self.spec.return_names else None
+
+    # Derivatives --------------------------------------------------------------------------------------------------------
+
+    def records(self) -> bool:
+        return self.differentiable and self.promote not in (Promote.COMPARE, Promote.LOGICAL)
+
+    def saved_names(self) -> dict[str, int]:
+        return {}   # the derived overload says what it needs
+
+    def positional_vjp(self, saved: dict[str, int]) -> None:
+        return None
+
+    def mask_vjp(self) -> Callable | None:
+        return self.derived if self.records() else None
+
+    def derived(self, mask: int) -> tuple[Any, tuple[int, ...], tuple[int, ...]]:
+        """The gradient op for the tensor parameters in `mask`.
+
+        Returns its overload, the parameters to pass after the gradient (-1: the result), and for each wanted
+        parameter which output is its gradient.
+        """
+        tensors = [i for i, p in enumerate(self.spec.params) if p.is_tensor]
+        wanted = tuple(i for k, i in enumerate(tensors) if mask >> k & 1)
+        definition = PointwiseVjp(self, wanted)
+        return definition.overload(), definition.passed, tuple(range(len(wanted)))
+
+    def gradients(self, s: Scalars, g: list[Any], values: list[Any], result: list[Any] | None, wanted: tuple[int, ...]) -> list[Any]:
+        """Expressions of the gradients. `result` holds leaves standing for saved outputs, or None to recompute."""
+        if type(self).vjp is not None:
+            return self.explicit_gradients(s, g, values, result, wanted)
+        forward = self.outputs(values)
+        made = derive.gradient(forward, [values[i] for i in wanted], g)
+        if result is not None:
+            made = [expr.replace(m, dict(zip(forward, result, strict=True))) for m in made]
+        return made
+
+    def explicit_gradients(self, s: Scalars, g: list[Any], values: list[Any], result: list[Any] | None, wanted: tuple[int, ...]) -> list[Any]:
+        available = {p.name: values[i] for i, p in enumerate(self.spec.params)}
+        if "result" in self.vjp_names():
+            outs = result if result is not None else self.outputs(values)
+            available["result"] = outs[0] if len(outs) == 1 else outs
+        grads = type(self).vjp(self, s, g[0] if len(g) == 1 else g, **{n: available[n] for n in self.vjp_names() if n in available})
+        zero = s.const(0, g[0].dtype)
+        return [grads.get(self.spec.params[i].name, zero) for i in wanted]
+
+    def vjp_names(self) -> list[str]:
+        return list(inspect.signature(type(self).vjp).parameters)[3:]
+
+
+class PointwiseVjp(Pointwise):
+    """The gradient of a pointwise op, as a pointwise op over (gradient, what the rule reads)."""
+
+    def __init__(self, forward: Pointwise, wanted: tuple[int, ...]) -> None:
+        self.forward, self.wanted = forward, wanted
+        self.num_grads = forward.num_results()
+        self.passed = self.needed_parameters()
+        params = [Param(f"grad{k}", "Tensor", False) for k in range(self.num_grads)]
+        for i in self.passed:
+            source = forward.spec.params[i] if i >= 0 else Param("result", "Tensor", False)
+            kind = source.type if source.type in OPERAND_TYPES else "any"
+            params.append(Param(source.name if i >= 0 else "result", "Tensor|Scalar?" if kind == "Tensor|Scalar" else kind, False))
+        text = f"{forward.name}_vjp({', '.join(p.type + ' ' + p.name for p in params)}) -> Tensor"
+        super().__init__(Schema(text, forward.name + "_vjp", "", tuple(params), ("Tensor",) * len(wanted)))
+
+    inplace = False
+    out = False
+
+    def needed_parameters(self) -> tuple[int, ...]:
+        """Which parameters (-1: the result) the gradient reads, found by deriving once with sample types."""
+        params = self.forward.spec.params
+        static = [i for i, p in enumerate(params) if p.type not in OPERAND_TYPES]
+        if type(self.forward).vjp is not None:
+            names = self.forward.vjp_names()
+            own = [i for i, p in enumerate(params) if p.name in names and i not in static]
+            return (*static, *own, *([-1] if "result" in names else []))
+        optional = [i for i, p in enumerate(params) if p.type.endswith("?") and p.type in OPERAND_TYPES]
+        if static or optional:   # the expression depends on values not known yet: pass everything
+            return tuple(range(len(params)))
+        leaves = [expr.arg(i, "f64") for i in range(len(params))]
+        g = [expr.arg(100 + k, "f64") for k in range(self.num_grads)]
+        forward = self.forward.outputs(list(leaves))
+        results = [expr.arg(200 + k, "f64") for k in range(len(forward))]
+        plain = derive.gradient(forward, [leaves[i] for i in self.wanted], g)
+        reads = used_args(plain)
+        if len(forward) == 1 and forward[0].args:
+            reused = [expr.replace(m, {forward[0]: results[0]}) for m in plain]
+            reads_reused = used_args(reused)
+            if 200 in reads_reused and len(reads_reused - {200}) < len(reads):
+                return (*sorted(i for i in reads_reused if i < 100), -1)
+        return tuple(sorted(i for i in reads if i < 100))
+
+    def common_dtype(self, args: tuple, operands: list[int]) -> Any:
+        return args[0].dtype
+
+    def refuse_dtype(self, common: Any) -> None:
+        """The forward op accepted these types."""
+
+    def result_dtype(self, common: Any, *args: Any) -> Any:
+        return common
+
+    def output_dtype(self, common: Any, args: tuple, k: int, value: Any) -> Any:
+        return common
+
+    def expr(self, s: Scalars, *operands: Any) -> Any:
+        g, rest = list(operands[: self.num_grads]), operands[self.num_grads :]
+        code = g[0].dtype
+        values: list[Any] = [None] * len(self.forward.spec.params)
+        result = None
+        for i, v in zip(self.passed, rest, strict=True):
+            if i >= 0:
+                values[i] = v
+            else:
+                result = [v]
+        for i, p in enumerate(self.forward.spec.params):   # unread operands still shape the expression
+            if i not in self.passed and p.type in OPERAND_TYPES:
+                values[i] = expr.arg(300 + i, code)
+        return self.forward.gradients(s, g, values, result, self.wanted)
+
+    def outputs(self, values: list[Any]) -> list[Any]:
+        return list(self.expr(scalars, *values))
+
+    def num_results(self) -> int:
+        return len(self.wanted)
+
+    def records(self) -> bool:
+        return True
+
+    def result_wrapper(self, count: int) -> None:
+        return None
+
+
+def used_args(values: list[Any]) -> set[int]:
+    """Numbers of the operand leaves an expression reads."""
+    return {node.attr for node in expr.walk(values) if node.op == "arg"}
+
+
+def check_devices(name: str, args: tuple) -> None:
+    """All tensors on one device; 0-d cpu tensors may join any."""
+    found = None
+    for a in args:
+        if not isinstance(a, _C.Tensor) or (a.ndim == 0 and a.device.type == "cpu"):
+            continue
+        if found is None:
+            found = a.device
+        elif a.device != found:
+            raise RuntimeError(f"{name}: Expected all tensors to be on the same device, but found at least two devices, {found} and {a.device}!")
+
+
+def device_of(args: tuple) -> Any:
+    """The device a call runs on."""
+    first = None
+    for a in args:
+        for t in a if isinstance(a, (list, tuple)) else (a,):
+            if isinstance(t, _C.Tensor):
+                if t.ndim or t.device.type != "cpu":
+                    return t.device
+                first = first or t.device
+    return first or _C.device("cpu")
+
+
+def compile_for(device: Any, nest: Any) -> Any:
+    """The kernel of `nest` for `device`: an address, a device's own handle, or None where there is no data."""
+    if device.type == "cpu":
+        return codegen.compile(nest).address
+    if device.type == "meta":
+        return None
+    return device_handlers[device.type].load(nest)
+
+
+device_handlers: dict[str, Any] = {}

@@ -1,0 +1,62 @@
+"""View ops: new sizes, strides and offset over the same elements.
+
+Enters: a definition with `geometry`. Leaves: plans that only alias, so the core makes the view without running a
+kernel. The tape follows views and in-place writes through them. Refuses to copy: that is `reshape`'s business.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from .. import _C
+from .definition import KIND_PLANNED, OpDefinition
+
+
+@dataclass(frozen=True, slots=True)
+class Geometry:
+    """Where a view's elements are; `offset` counts elements (of `dtype`) from the source's first."""
+
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int = 0
+    dtype: Any = None
+
+
+class View(OpDefinition):
+    """A definition whose body computes geometry. `geometry` may return a list for ops with many results."""
+
+    kind = KIND_PLANNED
+    out = False
+    returns_list: ClassVar[bool] = False   # many results come as a list rather than a tuple
+
+    def geometry(self, t: Any, *args: Any) -> Geometry | list[Geometry]:
+        """The result's geometry, from the source tensor and the other arguments."""
+        raise NotImplementedError
+
+    def is_view(self) -> bool:
+        return True
+
+    def plan(self, args: tuple) -> Any:
+        t = args[0]
+        made = self.geometry(t, *args[1:])
+        many = isinstance(made, list)
+        slots = [("view", g.dtype or t.dtype, g.sizes, g.strides, 0, g.offset) for g in (made if many else [made])]
+        return _C.Plan(1, t.device, slots, [], not many)
+
+
+def wrap_dim(name: str, dim: int, ndim: int) -> int:
+    """`dim` counted from the front; IndexError outside [-ndim, ndim)."""
+    limit = ndim or 1
+    if not -limit <= dim < limit:
+        raise IndexError(f"{name}: Dimension out of range (expected to be in range of [{-limit}, {limit - 1}], but got {dim})")
+    return dim + limit if dim < 0 else dim
+
+
+def wrap_dims(name: str, dims: Any, ndim: int) -> tuple[int, ...]:
+    """Every dim counted from the front; RuntimeError on repeats."""
+    wrapped = tuple(wrap_dim(name, d, ndim) for d in dims)
+    if len(set(wrapped)) != len(wrapped):
+        twice = next(d for d in wrapped if wrapped.count(d) > 1)
+        raise RuntimeError(f"{name}: dim {twice} appears multiple times in the list of dims")
+    return wrapped
