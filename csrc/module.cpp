@@ -1,6 +1,7 @@
 // The Python module, and nothing else: each part of the core adds its own names.
 #include "call.h"
 #include "loader.h"
+#include "random.h"
 #include "tape.h"
 
 
@@ -9,7 +10,7 @@ static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "rushlight._C", "
 PyMODINIT_FUNC PyInit__C() {
   PyObject* module = PyModule_Create(&definition);
   if (!module) return nullptr;
-  int (*parts[])(PyObject*) = {rl::init_types, rl::init_storage, rl::init_tensor, rl::init_plan, rl::init_call, rl::init_tape, rl::init_loader};
+  int (*parts[])(PyObject*) = {rl::init_types, rl::init_storage, rl::init_tensor, rl::init_plan, rl::init_call, rl::init_tape, rl::init_loader, rl::init_random};
   for (auto part : parts)
     if (part(module)) {
       Py_DECREF(module);

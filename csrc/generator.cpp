@@ -1,0 +1,327 @@
+// `_C.Generator` and `_C.sample`: the Python face of random.h. Every entry point is called with the interpreter
+// lock held; sampling releases it.
+#include "random.h"
+
+#include <cstddef>
+#include <new>
+#include <random>
+
+#include "tensor.h"
+
+#include <structmember.h>
+
+namespace rl {
+
+namespace {
+
+using random::Generator;
+using random::Region;
+
+struct GeneratorObject {
+  PyObject_HEAD
+  Generator* generator;
+  PyObject* weakrefs;
+};
+
+PyTypeObject* generator_type = nullptr;
+PyObject* default_generator = nullptr;
+
+Generator& of(PyObject* self) { return *reinterpret_cast<GeneratorObject*>(self)->generator; }
+
+PyObject* generator_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
+  static const char* names[] = {"device", nullptr};
+  PyObject* device_arg = Py_None;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O:Generator", const_cast<char**>(names), &device_arg)) return nullptr;
+  Device device;
+  if (device_arg != Py_None && !parse_device(device_arg, &device)) return nullptr;
+  if (device.type != kCPU) {
+    PyErr_Format(PyExc_RuntimeError, "Generator: expected device 'cpu', got '%s'. Other devices have no generator.",
+                 device_type_name(device.type));
+    return nullptr;
+  }
+  auto* self = reinterpret_cast<GeneratorObject*>(type->tp_alloc(type, 0));
+  if (self == nullptr) return nullptr;
+  self->generator = new (std::nothrow) Generator();
+  if (self->generator == nullptr) {
+    Py_DECREF(self);
+    return PyErr_NoMemory();
+  }
+  return as_object(self);
+}
+
+void generator_dealloc(PyObject* self) {
+  PyTypeObject* type = Py_TYPE(self);
+  auto* object = reinterpret_cast<GeneratorObject*>(self);
+  if (object->weakrefs != nullptr) PyObject_ClearWeakRefs(self);
+  delete object->generator;
+  type->tp_free(self);
+  Py_DECREF(type);
+}
+
+PyObject* generator_manual_seed(PyObject* self, PyObject* value) {
+  if (!PyLong_CheckExact(value)) {
+    PyErr_Format(PyExc_RuntimeError, "manual_seed: expected an int, got %s", Py_TYPE(value)->tp_name);
+    return nullptr;
+  }
+  // Whatever fits 64 bits either way; a negative seed keeps its two's complement bits.
+  uint64_t seed = PyLong_AsUnsignedLongLong(value);
+  if (PyErr_Occurred()) {
+    PyErr_Clear();
+    seed = static_cast<uint64_t>(PyLong_AsLongLong(value));
+  }
+  if (PyErr_Occurred()) {
+    PyErr_Clear();
+    PyErr_Format(PyExc_ValueError, "manual_seed: expected a seed in [-2**63, 2**64 - 1], got %R (overflow)", value);
+    return nullptr;
+  }
+  of(self).manual_seed(seed);
+  return Py_NewRef(self);
+}
+
+PyObject* generator_seed(PyObject* self, PyObject*) {
+  std::random_device device;
+  const uint64_t high = device();
+  const uint64_t seed = high << 32 | device();
+  of(self).manual_seed(seed);
+  return PyLong_FromUnsignedLongLong(seed);
+}
+
+PyObject* generator_initial_seed(PyObject* self, PyObject*) {
+  const std::lock_guard lock(of(self).mutex);
+  return PyLong_FromUnsignedLongLong(of(self).engine.seed());
+}
+
+PyObject* generator_get_state(PyObject* self, PyObject*) {
+  const int64_t size = random::kStateBytes;
+  Tensor* state = tensor_empty(&size, nullptr, 1, DType::U8, Device{});
+  if (state != nullptr) of(self).write_state(reinterpret_cast<unsigned char*>(state->data()));
+  return as_object(state);
+}
+
+PyObject* generator_set_state(PyObject* self, PyObject* value) {
+  if (!is_tensor(value)) {
+    PyErr_Format(PyExc_TypeError, "set_state: expected a uint8 Tensor, got %s", Py_TYPE(value)->tp_name);
+    return nullptr;
+  }
+  Tensor* state = as_tensor(value);
+  if (state->dtype != DType::U8 || state->device.type != kCPU || !state->contiguous()) {
+    PyErr_Format(PyExc_TypeError, "set_state: RNG state must be a contiguous uint8 tensor on the CPU, got %s on %s",
+                 info(state->dtype).name, device_type_name(state->device.type));
+    return nullptr;
+  }
+  if (state->numel != static_cast<int64_t>(random::kStateBytes)) {
+    PyErr_Format(PyExc_RuntimeError, "set_state: expected a state of %zu bytes, got %lld", random::kStateBytes,
+                 static_cast<long long>(state->numel));
+    return nullptr;
+  }
+  if (!of(self).read_state(reinterpret_cast<unsigned char*>(state->data()))) {
+    PyErr_SetString(PyExc_RuntimeError, "set_state: invalid mt19937 state");
+    return nullptr;
+  }
+  return Py_NewRef(self);
+}
+
+PyObject* generator_clone_state(PyObject* self, PyObject*) {
+  PyObject* copy = PyObject_CallNoArgs(as_object(Py_TYPE(self)));
+  if (copy == nullptr) return nullptr;
+  unsigned char bytes[random::kStateBytes];
+  of(self).write_state(bytes);
+  of(copy).read_state(bytes);
+  return copy;
+}
+
+PyObject* generator_offset(PyObject*, PyObject*) {
+  PyErr_SetString(PyExc_RuntimeError, "Generator: a CPU generator does not use an offset. Use get_state and set_state.");
+  return nullptr;
+}
+
+PyObject* generator_graphsafe(PyObject*, PyObject*) {
+  PyErr_SetString(PyExc_NotImplementedError, "Generator: a CPU generator has no graph-safe state. "
+                                             "Use get_state and set_state.");
+  return nullptr;
+}
+
+// Pickles as PyTorch does: (type, (device,), (seed, offset, state)).
+PyObject* generator_reduce(PyObject* self, PyObject*) {
+  Ref device(device_object(Device{})), seed(generator_initial_seed(self, nullptr)), state(generator_get_state(self, nullptr));
+  if (!device || !seed || !state) return nullptr;
+  return Py_BuildValue("O(O)(OOO)", Py_TYPE(self), device.p, seed.p, Py_None, state.p);
+}
+
+PyObject* generator_setstate(PyObject* self, PyObject* value) {
+  PyObject *seed, *offset, *state;
+  if (!PyArg_ParseTuple(value, "OOO:__setstate__", &seed, &offset, &state)) return nullptr;
+  Ref done(generator_set_state(self, state));
+  if (!done) return nullptr;
+  Py_RETURN_NONE;
+}
+
+PyObject* generator_device(PyObject*, void*) { return device_object(Device{}); }
+
+PyMethodDef generator_methods[] = {
+    {"manual_seed", generator_manual_seed, METH_O, "Restart the stream from `seed`; returns the generator."},
+    {"seed", generator_seed, METH_NOARGS, "Restart from a seed the system chose; returns it."},
+    {"initial_seed", generator_initial_seed, METH_NOARGS, "The seed the stream was started from."},
+    {"get_state", generator_get_state, METH_NOARGS, "The state as a uint8 tensor of 5056 elements, in PyTorch's layout."},
+    {"set_state", generator_set_state, METH_O, "Continue from a state that get_state (here or in PyTorch) returned."},
+    {"clone_state", generator_clone_state, METH_NOARGS, "A new generator that continues as this one would."},
+    {"get_offset", generator_offset, METH_NOARGS, "Raises: a CPU generator has no offset."},
+    {"set_offset", generator_offset, METH_O, "Raises: a CPU generator has no offset."},
+    {"graphsafe_get_state", generator_graphsafe, METH_NOARGS, "Raises: only CUDA generators have one."},
+    {"graphsafe_set_state", generator_graphsafe, METH_O, "Raises: only CUDA generators have one."},
+    {"__reduce__", generator_reduce, METH_NOARGS, nullptr},
+    {"__setstate__", generator_setstate, METH_O, nullptr},
+    {nullptr, nullptr, 0, nullptr}};
+
+PyGetSetDef generator_attributes[] = {{"device", generator_device, nullptr, "Always cpu.", nullptr},
+                                      {nullptr, nullptr, nullptr, nullptr, nullptr}};
+
+PyMemberDef generator_members[] = {
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(GeneratorObject, weakrefs), READONLY, nullptr},
+    {nullptr, 0, 0, 0, nullptr}};
+
+PyType_Slot generator_slots[] = {
+    {Py_tp_new, reinterpret_cast<void*>(generator_new)},
+    {Py_tp_dealloc, reinterpret_cast<void*>(generator_dealloc)},
+    {Py_tp_methods, generator_methods},
+    {Py_tp_getset, generator_attributes},
+    {Py_tp_members, generator_members},
+    {Py_tp_doc, const_cast<char*>("Generator(device='cpu'): a stream of random numbers equal to PyTorch's.")},
+    {0, nullptr}};
+PyType_Spec generator_spec = {"rushlight._C.Generator", sizeof(GeneratorObject), 0,
+                              Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, generator_slots};
+
+// ---- sample(generator, name, tensors, a, b) -------------------------------------------------------------------
+
+bool read_region(PyObject* tensors, Region* region) {
+  if (!PyTuple_Check(tensors) || PyTuple_GET_SIZE(tensors) == 0) {
+    PyErr_SetString(PyExc_TypeError, "sample: expected a non-empty tuple of tensors");
+    return false;
+  }
+  for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(tensors); ++k) {
+    PyObject* item = PyTuple_GET_ITEM(tensors, k);
+    if (!is_tensor(item) || as_tensor(item)->device.type != kCPU) {
+      PyErr_SetString(PyExc_TypeError, "sample: expected tensors on the CPU");
+      return false;
+    }
+    const Tensor* t = as_tensor(item);
+    const random::Kind kind = random::kind_of(info(t->dtype).code);
+    if (kind == random::Kind::unknown) {
+      PyErr_Format(PyExc_NotImplementedError, "sample: not implemented for %s", info(t->dtype).name);
+      return false;
+    }
+    if (k == 0) {
+      region->sizes.assign(t->sizes(), t->sizes() + t->ndim);
+      for (int d = 0; d < t->ndim; ++d) {
+        if (t->strides()[d] != 0 || t->sizes()[d] < 2) continue;
+        PyErr_SetString(PyExc_RuntimeError, "sample: more than one element of the written-to tensor refers to a single "
+                                            "memory location. Please clone() the tensor first.");
+        return false;
+      }
+    }
+    // multinomial's weights have their own last size; everything else is read at the written element's index.
+    if (static_cast<size_t>(t->ndim) != region->sizes.size()) {
+      PyErr_SetString(PyExc_ValueError, "sample: the tensors must have one number of dimensions");
+      return false;
+    }
+    random::Operand operand = {t->data(), kind, std::vector<int64_t>(t->strides(), t->strides() + t->ndim)};
+    for (int64_t& stride : operand.strides) stride *= itemsize(t->dtype);
+    region->operands.push_back(std::move(operand));
+  }
+  return true;
+}
+
+struct Sampler {
+  std::string_view name;
+  size_t operands;
+  const char* (*run)(Generator&, Region&, double, double);
+};
+
+const Sampler samplers[] = {
+    {"uniform", 1, random::uniform},
+    {"normal", 1, random::normal},
+    {"log_normal", 1, random::log_normal},
+    {"cauchy", 1, random::cauchy},
+    {"exponential", 1, [](Generator& g, Region& r, double a, double) { return random::exponential(g, r, a); }},
+    {"geometric", 1, [](Generator& g, Region& r, double a, double) { return random::geometric(g, r, a); }},
+    {"bernoulli", 1, [](Generator& g, Region& r, double a, double) { return random::bernoulli(g, r, a); }},
+    {"bits64", 1, [](Generator& g, Region& r, double, double) { return random::random_bits64(g, r); }},
+    {"full", 1, [](Generator& g, Region& r, double, double) { return random::random_full(g, r); }},
+    {"permutation", 1, [](Generator& g, Region& r, double, double) { return random::permutation(g, r); }},
+    {"bernoulli_tensor", 2, [](Generator& g, Region& r, double, double) { return random::bernoulli_tensor(g, r); }},
+    {"poisson", 2, [](Generator& g, Region& r, double, double) { return random::poisson(g, r); }},
+    {"gamma", 2, [](Generator& g, Region& r, double, double) { return random::standard_gamma(g, r); }},
+    {"dirichlet", 2, [](Generator& g, Region& r, double, double) { return random::gamma_for_dirichlet(g, r); }},
+    {"binomial", 3, [](Generator& g, Region& r, double, double) { return random::binomial(g, r); }},
+    {"rrelu", 3, random::rrelu},
+    {"multinomial", 2,
+     [](Generator& g, Region& r, double a, double) { return random::multinomial(g, r, static_cast<int64_t>(a)); }},
+};
+
+const Sampler* find_sampler(std::string_view name, size_t operands) {
+  for (const Sampler& candidate : samplers) {
+    if (candidate.name == name && candidate.operands == operands) return &candidate;
+  }
+  return nullptr;
+}
+
+// "range" takes exact integers (how many values, the first of them); every other sampler takes doubles.
+PyObject* sample(PyObject*, PyObject* args) {
+  PyObject *generator, *tensors, *a = nullptr, *b = nullptr;
+  const char* name;
+  if (!PyArg_ParseTuple(args, "OsO|OO:sample", &generator, &name, &tensors, &a, &b)) return nullptr;
+  if (generator == Py_None) generator = default_generator;
+  if (!PyObject_TypeCheck(generator, generator_type)) {
+    PyErr_Format(PyExc_TypeError, "generator: expected a Generator, got %s", Py_TYPE(generator)->tp_name);
+    return nullptr;
+  }
+  Region region;
+  if (!read_region(tensors, &region)) return nullptr;
+  const bool is_range = std::string_view(name) == "range";
+  const Sampler* sampler = find_sampler(name, region.operands.size());
+  if (!is_range && sampler == nullptr) {
+    PyErr_Format(PyExc_ValueError, "sample: no sampler '%s' with %zu operands", name, region.operands.size());
+    return nullptr;
+  }
+  double first = 0, second = 0;
+  uint64_t range = 1;
+  int64_t base = 0;
+  if (is_range) {
+    if (a != nullptr) range = PyLong_AsUnsignedLongLong(a);
+    if (b != nullptr) base = PyLong_AsLongLong(b);
+  } else {
+    if (a != nullptr) first = PyFloat_AsDouble(a);
+    if (b != nullptr) second = PyFloat_AsDouble(b);
+  }
+  if (PyErr_Occurred()) return nullptr;
+  const char* error;
+  Py_BEGIN_ALLOW_THREADS;
+  error = is_range ? random::random_range(of(generator), region, range, base)
+                   : sampler->run(of(generator), region, first, second);
+  Py_END_ALLOW_THREADS;
+  if (error != nullptr) {
+    PyErr_SetString(PyExc_RuntimeError, error);
+    return nullptr;
+  }
+  Py_RETURN_NONE;
+}
+
+PyMethodDef functions[] = {
+    {"sample", sample, METH_VARARGS,
+     "sample(generator, name, tensors, a=0, b=0): fill tensors[0], reading the others. None: the default generator."},
+    {nullptr, nullptr, 0, nullptr}};
+
+}  // namespace
+
+int init_random(PyObject* module) {
+  PyObject* type = PyType_FromSpec(&generator_spec);
+  if (type == nullptr) return -1;
+  generator_type = reinterpret_cast<PyTypeObject*>(type);
+  default_generator = PyObject_CallNoArgs(type);
+  if (default_generator == nullptr) return -1;
+  if (PyModule_AddObjectRef(module, "Generator", type) < 0) return -1;
+  if (PyModule_AddObjectRef(module, "default_generator", default_generator) < 0) return -1;
+  return PyModule_AddFunctions(module, functions);
+}
+
+}  // namespace rl

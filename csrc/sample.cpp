@@ -1,0 +1,241 @@
+// Samplers without per-element parameters: uniform, normal and its transforms, integers, permutations. See random.h.
+//
+// Note on rounding. PyTorch builds these with fused multiply-add on every machine it supports well, so the fused
+// operations are written out here and the compiler is told to fuse nothing else (CMakeLists.txt).
+#include "sample.h"
+
+#include <numbers>
+
+namespace rl::random {
+
+#if !defined(__aarch64__)
+Half::Half(float value) {
+  const uint32_t raw = std::bit_cast<uint32_t>(value);
+  const uint32_t sign = raw >> 16 & 0x8000u;
+  const uint32_t magnitude = raw & 0x7fffffffu;
+  if (magnitude >= 0x7f800000u) {
+    bits = static_cast<uint16_t>(sign | (magnitude > 0x7f800000u ? 0x7e00u : 0x7c00u));
+  } else if (magnitude < 0x38800000u) {
+    // Subnormal: adding 0.5 aligns the significand so that the addition itself rounds to nearest even.
+    const float aligned = std::bit_cast<float>(magnitude) + 0.5f;
+    bits = static_cast<uint16_t>(sign | (std::bit_cast<uint32_t>(aligned) - 0x3f000000u));
+  } else {
+    const uint32_t rounded = magnitude + 0xfffu + (magnitude >> 13 & 1u) - 0x38000000u;
+    bits = static_cast<uint16_t>(sign | (rounded >= 0x0f800000u ? 0x7c00u : rounded >> 13));
+  }
+}
+
+Half::operator float() const {
+  const uint32_t sign = static_cast<uint32_t>(bits & 0x8000u) << 16;
+  const uint32_t magnitude = bits & 0x7fffu;
+  if (magnitude >= 0x7c00u) return std::bit_cast<float>(sign | 0x7f800000u | (magnitude & 0x3ffu) << 13);
+  if (magnitude < 0x400u) {
+    const float value = static_cast<float>(magnitude) * 0x1p-24f;
+    return sign ? -value : value;
+  }
+  return std::bit_cast<float>(sign | ((magnitude << 13) + 0x38000000u));
+}
+
+#endif
+
+Error uniform(Generator& generator, Region& region, double from, double to) {
+  const std::lock_guard lock(generator.mutex);
+  return for_float(region.operands[0].kind, [&]<class T>(Type<T>) -> Error {
+    if constexpr (std::is_same_v<T, double>) {
+      fill_blocks<T, 2>(generator, region, [=](const uint32_t* w) { return scale_unit(unit_double(join(w)), from, to); });
+    } else {
+      const float low = static_cast<float>(from), high = static_cast<float>(to);
+      const float edge = convert<float>(convert<T>(high)), start = convert<float>(convert<T>(low));
+      fill_blocks<T, 1>(generator, region, [=](const uint32_t* w) {
+        const float value = convert<float>(convert<T>(std::fma(unit_float(w[0]), high - low, low)));
+        return convert<T>(value == edge ? start : value);
+      });
+    }
+    return nullptr;
+  });
+}
+
+double draw_normal(Generator& generator, double mean, double std) {
+  double value;
+  if (generator.next_double_normal) {
+    value = *generator.next_double_normal;
+    generator.next_double_normal.reset();
+  } else {
+    const double u1 = draw_unit(generator), u2 = draw_unit(generator);
+    const double radius = std::sqrt(-2.0 * std::log1p(-u2));
+    const double theta = 2.0 * std::numbers::pi * u1;
+    generator.next_double_normal = radius * std::sin(theta);
+    value = radius * std::cos(theta);
+  }
+  return std::fma(value, std, mean);
+}
+
+namespace {
+
+// Sixteen uniforms become sixteen normals in place: element j pairs with element j + 8.
+template <class C>
+void box_muller_16(C* data, C mean, C std) {
+  for (int j = 0; j < 8; ++j) {
+    const C radius = std::sqrt(C(-2) * std::log(C(1) - data[j]));
+    const C theta = static_cast<C>(2.0 * std::numbers::pi * data[j + 8]);
+    data[j] = std::fma(radius * std::cos(theta), std, mean);
+    data[j + 8] = std::fma(radius * std::sin(theta), std, mean);
+  }
+}
+
+template <class C>
+void draw_units(Generator& generator, C* data, int64_t n) {
+  Region run = {{n}, {{reinterpret_cast<char*>(data), Kind::unknown, {sizeof(C)}}}};
+  if constexpr (std::is_same_v<C, double>) {
+    fill_blocks<C, 2>(generator, run, [](const uint32_t* w) { return unit_double(join(w)); });
+  } else {
+    fill_blocks<C, 1>(generator, run, [](const uint32_t* w) { return unit_float(w[0]); });
+  }
+}
+
+// The block form PyTorch uses for sixteen or more contiguous elements. A ragged end is not padded: the last
+// sixteen elements are drawn anew, after float and double (but not the half types) drew and dropped its uniforms.
+template <class T>
+void normal_blocks(Generator& generator, T* data, int64_t n, Compute<T> mean, Compute<T> std) {
+  using C = Compute<T>;
+  constexpr int64_t kStage = 1 << 16;
+  std::vector<C> stage(static_cast<size_t>(std::min(n, kStage)));
+  T* out = data;
+  const auto finish = [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i + 16 <= end; i += 16) {
+      box_muller_16(stage.data() + i, mean, std);
+      for (int64_t j = i; j < i + 16; ++j) out[j] = convert<T>(stage[static_cast<size_t>(j)]);
+    }
+  };
+  const int64_t drawn = is_half<T> ? n / 16 * 16 : n;
+  for (; out < data + drawn; out += kStage) {
+    const int64_t m = std::min(kStage, data + drawn - out);
+    draw_units(generator, stage.data(), m);
+    in_parallel(m, kHeavyGrain, finish);
+  }
+  if (n % 16 != 0) {
+    out = data + n - 16;
+    draw_units(generator, stage.data(), 16);
+    finish(0, 16);
+  }
+}
+
+// A sampler whose double result takes exactly one uniform double.
+template <Cost cost, class F>
+Error one_unit(Generator& generator, Region& region, bool any_dtype, F transform) {
+  const std::lock_guard lock(generator.mutex);
+  const auto body = [&]<class T>(Type<T>) -> Error {
+    fill_blocks<T, 2, cost>(generator, region,
+                            [=](const uint32_t* w) { return convert<T>(transform(unit_double(join(w)))); });
+    return nullptr;
+  };
+  return any_dtype ? for_any(region.operands[0].kind, body) : for_float(region.operands[0].kind, body);
+}
+
+}  // namespace
+
+Error normal(Generator& generator, Region& region, double mean, double std) {
+  const std::lock_guard lock(generator.mutex);
+  return for_float(region.operands[0].kind, [&]<class T>(Type<T>) -> Error {
+    if (region.numel() >= 16 && region.is_contiguous()) {
+      normal_blocks<T>(generator, reinterpret_cast<T*>(region.operands[0].data), region.numel(),
+                       static_cast<Compute<T>>(mean), static_cast<Compute<T>>(std));
+    } else {
+      fill_serial<T>(region, [&] { return convert<T>(draw_normal(generator, mean, std)); });
+    }
+    return nullptr;
+  });
+}
+
+Error log_normal(Generator& generator, Region& region, double mean, double std) {
+  const std::lock_guard lock(generator.mutex);
+  return for_float(region.operands[0].kind, [&]<class T>(Type<T>) -> Error {
+    fill_serial<T>(region, [&] { return convert<T>(std::exp(draw_normal(generator, mean, std))); });
+    return nullptr;
+  });
+}
+
+Error cauchy(Generator& generator, Region& region, double median, double sigma) {
+  return one_unit<Cost::Heavy>(generator, region, false,
+                  [=](double u) { return std::fma(sigma, std::tan(std::numbers::pi * (u - 0.5)), median); });
+}
+
+Error exponential(Generator& generator, Region& region, double rate) {
+  return one_unit<Cost::Heavy>(generator, region, false, [=](double u) { return -1.0 / rate * std::log1p(-u); });
+}
+
+Error geometric(Generator& generator, Region& region, double p) {
+  return one_unit<Cost::Heavy>(generator, region, true, [=](double u) { return std::ceil(std::log(u) / std::log1p(-p)); });
+}
+
+Error bernoulli(Generator& generator, Region& region, double p) {
+  return one_unit<Cost::Cheap>(generator, region, true, [=](double u) { return u < p ? 1 : 0; });
+}
+
+Error random_range(Generator& generator, Region& region, uint64_t range, int64_t base) {
+  const std::lock_guard lock(generator.mutex);
+  return for_any(region.operands[0].kind, [&]<class T>(Type<T>) -> Error {
+    const auto place = [=](uint64_t value) {
+      return convert<T>(static_cast<int64_t>(value % range + static_cast<uint64_t>(base)));
+    };
+    if (range >= uint64_t{1} << 28) {
+      fill_blocks<T, 2>(generator, region, [=](const uint32_t* w) { return place(join(w)); });
+    } else {
+      const uint32_t small = static_cast<uint32_t>(range);
+      fill_blocks<T, 1>(generator, region, [=](const uint32_t* w) { return convert<T>(w[0] % small + base); });
+    }
+    return nullptr;
+  });
+}
+
+Error random_bits64(Generator& generator, Region& region) {
+  const std::lock_guard lock(generator.mutex);
+  return for_any(region.operands[0].kind, [&]<class T>(Type<T>) -> Error {
+    fill_blocks<T, 2>(generator, region, [](const uint32_t* w) { return convert<T>(static_cast<int64_t>(join(w))); });
+    return nullptr;
+  });
+}
+
+Error random_full(Generator& generator, Region& region) {
+  const std::lock_guard lock(generator.mutex);
+  return for_any(region.operands[0].kind, [&]<class T>(Type<T>) -> Error {
+    if constexpr (std::is_same_v<T, bool>) {
+      fill_blocks<T, 1>(generator, region, [](const uint32_t* w) { return (w[0] & 1) != 0; });
+    } else if constexpr (std::is_same_v<T, double>) {
+      fill_blocks<T, 2>(generator, region,
+                        [](const uint32_t* w) { return convert<T>(join(w) % ((uint64_t{1} << 53) + 1)); });
+    } else if constexpr (is_half<T> || std::is_same_v<T, float>) {
+      fill_blocks<T, 1>(generator, region,
+                        [](const uint32_t* w) { return convert<T>(w[0] % ((uint32_t{1} << digits<T>) + 1)); });
+    } else if constexpr (sizeof(T) == 8) {
+      constexpr uint64_t range = static_cast<uint64_t>(std::numeric_limits<T>::max()) + 1;
+      fill_blocks<T, 2>(generator, region,
+                        [](const uint32_t* w) { return static_cast<T>(range ? join(w) % range : join(w)); });
+    } else {
+      constexpr uint64_t range = static_cast<uint64_t>(std::numeric_limits<T>::max()) + 1;
+      fill_blocks<T, 1>(generator, region, [](const uint32_t* w) { return static_cast<T>(w[0] % range); });
+    }
+    return nullptr;
+  });
+}
+
+Error permutation(Generator& generator, Region& region) {
+  const std::lock_guard lock(generator.mutex);
+  const int64_t n = region.numel();
+  return for_any(region.operands[0].kind, [&]<class T>(Type<T>) -> Error {
+    char* data = region.operands[0].data;
+    const int64_t stride = region.operands[0].strides[0];
+    const auto at = [=](int64_t i) -> T& { return *reinterpret_cast<T*>(data + i * stride); };
+    for (int64_t i = 0; i < n; ++i) at(i) = convert<T>(i);
+    // 32-bit draws would be visibly biased once n nears their range.
+    const bool wide = n >= static_cast<int64_t>(std::numeric_limits<uint32_t>::max() / 20);
+    for (int64_t i = 0; i < n - 1; ++i) {
+      const uint64_t left = static_cast<uint64_t>(n - i);
+      const uint64_t pick = wide ? generator.engine.next64() % left : generator.engine.next32() % static_cast<uint32_t>(left);
+      std::swap(at(i), at(i + static_cast<int64_t>(pick)));
+    }
+    return nullptr;
+  });
+}
+
+}  // namespace rl::random
