@@ -1,5 +1,8 @@
 // The Python module, and nothing else: each part of the core adds its own names.
+#include "build.h"
 #include "call.h"
+#include "dlpack.h"
+#include "index.h"
 #include "loader.h"
 #include "random.h"
 #include "tape.h"
@@ -10,7 +13,9 @@ static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "rushlight._C", "
 PyMODINIT_FUNC PyInit__C() {
   PyObject* module = PyModule_Create(&definition);
   if (!module) return nullptr;
-  int (*parts[])(PyObject*) = {rl::init_types, rl::init_storage, rl::init_tensor, rl::init_plan, rl::init_call, rl::init_tape, rl::init_loader, rl::init_random};
+  int (*parts[])(PyObject*) = {rl::init_types, rl::init_storage, rl::init_tensor, rl::init_build, rl::init_dlpack,
+                               rl::init_plan,  rl::init_call,    rl::init_index,  rl::init_tape,  rl::init_loader,
+                               rl::init_random};
   for (auto part : parts)
     if (part(module)) {
       Py_DECREF(module);

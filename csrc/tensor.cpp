@@ -5,7 +5,10 @@
 
 #include <cstdlib>
 
+#include "build.h"
 #include "geometry.h"
+#include "index.h"
+#include "protocol.h"
 #include "tape.h"
 
 namespace rl {
@@ -450,6 +453,16 @@ static PyType_Slot tensor_slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(ten
                                      {Py_tp_members, tensor_members},
                                      {Py_tp_new, reinterpret_cast<void*>(tensor_new)},
                                      {Py_mp_length, reinterpret_cast<void*>(tensor_length)},
+                                     {Py_mp_subscript, reinterpret_cast<void*>(tensor_subscript)},
+                                     {Py_mp_ass_subscript, reinterpret_cast<void*>(tensor_ass_subscript)},
+                                     {Py_nb_bool, reinterpret_cast<void*>(tensor_truth)},
+                                     {Py_nb_int, reinterpret_cast<void*>(tensor_as_int)},
+                                     {Py_nb_float, reinterpret_cast<void*>(tensor_as_float)},
+                                     {Py_nb_index, reinterpret_cast<void*>(tensor_as_index)},
+                                     {Py_tp_iter, reinterpret_cast<void*>(tensor_iter)},
+                                     {Py_tp_hash, reinterpret_cast<void*>(tensor_hash)},
+                                     {Py_bf_getbuffer, reinterpret_cast<void*>(tensor_get_buffer)},
+                                     {Py_bf_releasebuffer, reinterpret_cast<void*>(tensor_release_buffer)},
                                      {Py_tp_doc, const_cast<char*>("An array with a place in the autograd graph.")},
                                      {0, nullptr}};
 static PyType_Spec tensor_spec = {"rushlight.Tensor", sizeof(Tensor), 0,

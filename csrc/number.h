@@ -1,0 +1,40 @@
+// Single elements: Python numbers to bytes of any dtype and back, and which dtype a mix of them has.
+// Everything that takes a PyObject* holds the interpreter lock.
+#pragma once
+#include "types.h"
+
+namespace rl {
+
+// Rounding to nearest, ties to even. Out of range: infinity, except e4m3fn, which has none and saturates.
+uint16_t half_from_float(float x);
+float half_to_float(uint16_t bits);
+uint16_t bfloat16_from_float(float x);
+float bfloat16_to_float(uint16_t bits);
+uint8_t float8_from_float(float x, DType dtype);
+float float8_to_float(uint8_t bits, DType dtype);
+
+enum class Overflow {
+  Check,   // PyTorch's refusal: RuntimeError when an integer does not fit
+  Wrap,    // as a cast between tensors would: modulo 2^bits
+};
+
+// Writes a Python number (bool, int, float, complex, a NumPy scalar, a one-element tensor) as one element.
+// False with an exception set when it is no number or does not fit.
+bool store_number(PyObject* number, DType dtype, char* out, Overflow overflow = Overflow::Check);
+// bool, int, float or complex. New reference.
+PyObject* load_number(const char* in, DType dtype);
+double load_real(const char* in, DType dtype);       // real part, for any dtype
+int64_t load_int(const char* in, DType dtype);       // for bool and integers; uint64 wraps
+
+// The type a Python bool, int, float or complex, or a NumPy scalar, has in a tensor. False: not a number (no exception).
+bool number_dtype(PyObject* number, DType* out);
+bool is_number(PyObject* o);                         // Python's or NumPy's
+// False with a TypeError set where PyTorch refuses (float8, wide unsigned integers with others).
+bool promote_dtypes(DType a, DType b, DType* out);
+
+extern DType default_dtype;                          // float32 until set_default_dtype says otherwise
+DType default_complex_dtype();
+
+int init_number(PyObject* module);
+
+}  // namespace rl

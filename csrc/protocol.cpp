@@ -1,0 +1,69 @@
+// What Python asks of a tensor by itself: bool(), int(), float(), use as an index, iter(), hash().
+#include "protocol.h"
+
+#include "build.h"
+
+namespace rl {
+
+// The only element. Subclasses and modes see the call as `item`, as they would in PyTorch.
+static Ref element_of(Tensor* t) {
+  bool plain = !((t->keys | tls.keys) & ~tls.excluded);
+  return Ref(plain ? tensor_item(t) : PyObject_CallMethod(as_object(t), "item", nullptr));
+}
+
+static Ref only_element(PyObject* self) {
+  if (as_tensor(self)->numel != 1) {
+    PyErr_SetString(PyExc_ValueError, "only one element tensors can be converted to Python scalars");
+    return Ref();
+  }
+  return element_of(as_tensor(self));
+}
+
+int tensor_truth(PyObject* self) {
+  Tensor* t = as_tensor(self);
+  if (t->numel == 0) return PyErr_SetString(PyExc_RuntimeError, "Boolean value of Tensor with no values is ambiguous"), -1;
+  if (t->numel != 1) return PyErr_SetString(PyExc_RuntimeError, "Boolean value of Tensor with more than one value is ambiguous"), -1;
+  Ref element = element_of(t);
+  return element ? PyObject_IsTrue(element.p) : -1;
+}
+
+static Ref real_element(PyObject* self, const char* type) {
+  Ref element = only_element(self);
+  if (!element || !PyComplex_Check(element.p)) return element;
+  if (PyComplex_ImagAsDouble(element.p) == 0.0) return Ref(PyFloat_FromDouble(PyComplex_RealAsDouble(element.p)));
+  PyErr_Format(PyExc_RuntimeError, "value cannot be converted to type %s without overflow", type);
+  return Ref();
+}
+
+PyObject* tensor_as_int(PyObject* self) {
+  Ref element = real_element(self, "int64");
+  return element ? PyNumber_Long(element.p) : nullptr;
+}
+
+PyObject* tensor_as_float(PyObject* self) {
+  Ref element = real_element(self, "double");
+  return element ? PyNumber_Float(element.p) : nullptr;
+}
+
+PyObject* tensor_as_index(PyObject* self) {
+  Tensor* t = as_tensor(self);
+  if (is_differentiable(t->dtype) || t->numel != 1)
+    return PyErr_SetString(PyExc_TypeError, "only integer tensors of a single element can be converted to an index"), nullptr;
+  Ref element = element_of(t);
+  return element ? PyNumber_Long(element.p) : nullptr;
+}
+
+PyObject* tensor_iter(PyObject* self) {
+  if (as_tensor(self)->ndim == 0) return PyErr_SetString(PyExc_TypeError, "iteration over a 0-d tensor"), nullptr;
+  Ref parts(PyObject_CallMethod(self, "unbind", "i", 0));
+  return parts ? PyObject_GetIter(parts.p) : nullptr;
+}
+
+Py_hash_t tensor_hash(PyObject* self) {
+  // Address bits above the alignment, as object.__hash__ takes them.
+  auto bits = reinterpret_cast<uintptr_t>(self);
+  auto hash = static_cast<Py_hash_t>((bits >> 4) | (bits << (8 * sizeof bits - 4)));
+  return hash == -1 ? -2 : hash;
+}
+
+}  // namespace rl
