@@ -28,6 +28,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors", "version", "config", "show"),
     ("dtype", "device", "shape"),
     ("_C",),
+    ("promotion",),
     ("devices",),
     ("loops",),
     ("codegen",),
