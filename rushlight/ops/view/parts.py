@@ -1,0 +1,430 @@
+"""Views of a part: select, narrow, slices, diagonals, windows, and splitting into many parts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ... import _C
+from ...op import Composite, Geometry, Meta, View, find_op, wrap_dim
+
+
+def _with(values: Any, d: int, value: int) -> tuple[int, ...]:
+    return (*values[:d], value, *values[d + 1 :])
+
+
+class Select(View):
+    """One position along a dimension, which disappears."""
+
+    schema = "select(Tensor(a) input, int dim, int index) -> Tensor(a)"
+
+    def geometry(self, t, dim, index):
+        if t.ndim == 0:
+            raise IndexError("select() cannot be applied to a 0-dim tensor.")
+        d = wrap_dim("select", dim, t.ndim)
+        size = t.shape[d]
+        if not -size <= index < size:
+            raise IndexError(f"select(): index {index} out of range for tensor of size {list(t.shape)} at dimension {d}")
+        i = index + size if index < 0 else index
+        strides = t.stride()
+        return Geometry((*t.shape[:d], *t.shape[d + 1 :]), (*strides[:d], *strides[d + 1 :]), i * strides[d])
+
+    def vjp(self, g, input: Meta, dim, index):
+        return {"input": input.zeros().select_scatter(g, dim, index)}
+
+
+class Slice(View):
+    """Positions start to end along a dimension, every `step`-th."""
+
+    schema = "slice(Tensor(a) input, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor(a)"
+    function = False
+    method = False
+
+    def geometry(self, t, dim, start, end, step):
+        d = wrap_dim("slice", dim, t.ndim)
+        if step <= 0:
+            raise RuntimeError("slice step must be positive")
+        size = t.shape[d]
+        begin, stop, _ = slice(start, end, step).indices(size)
+        count = max(0, (stop - begin + step - 1) // step)
+        strides = t.stride()
+        return Geometry(_with(t.shape, d, count), _with(strides, d, strides[d] * step), begin * strides[d])
+
+    def vjp(self, g, input: Meta, dim, start, end, step):
+        return {"input": input.zeros().slice_scatter(g, dim, start, end, step)}
+
+
+class Narrow(View):
+    """`length` positions along a dimension, from `start`."""
+
+    schema = "narrow(Tensor(a) input, int dim, int start, int length) -> Tensor(a)"
+
+    def geometry(self, t, dim, start, length):
+        if t.ndim == 0:
+            raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
+        d = wrap_dim("narrow", dim, t.ndim)
+        size = t.shape[d]
+        if length < 0:
+            raise RuntimeError(f"narrow(): length must be non-negative, got {length}.")
+        if not -size <= start <= size:
+            raise IndexError(f"narrow(): start (={start}) out of range (expected to be in range of [{-size}, {size}])")
+        begin = start + size if start < 0 else start
+        if begin + length > size:
+            raise RuntimeError(f"narrow(): start ({begin}) + length ({length}) exceeds dimension size ({size}).")
+        strides = t.stride()
+        return Geometry(_with(t.shape, d, length), strides, begin * strides[d])
+
+    def vjp(self, g, input: Meta, dim, start, length):
+        begin = start + input.shape[dim] if start < 0 else start
+        return {"input": input.zeros().slice_scatter(g, dim, begin, begin + length)}
+
+
+class SelectScatter(Composite):
+    """A copy of `input` with `src` written at one position of a dimension."""
+
+    schema = "select_scatter(Tensor input, Tensor src, int dim, int index) -> Tensor"
+
+    def compute(self, input, src, dim, index):
+        result = input.clone()
+        place = result.select(dim, index)
+        check_place("select_scatter", place, src)
+        place.copy_(src)
+        return result
+
+
+class SliceScatter(Composite):
+    """A copy of `input` with `src` written over a slice."""
+
+    schema = "slice_scatter(Tensor input, Tensor src, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor"
+
+    def compute(self, input, src, dim, start, end, step):
+        result = input.clone()
+        d = wrap_dim("slice_scatter", dim, input.ndim)
+        place = result[(slice(None),) * d + (slice(start, end, step),)]
+        check_place("slice_scatter", place, src)
+        place.copy_(src)
+        return result
+
+
+class DiagonalScatter(Composite):
+    """A copy of `input` with `src` written over a diagonal."""
+
+    schema = "diagonal_scatter(Tensor input, Tensor src, int offset=0, int dim1=0, int dim2=1) -> Tensor"
+
+    def compute(self, input, src, offset, dim1, dim2):
+        result = input.clone()
+        place = result.diagonal(offset, dim1, dim2)
+        check_place("diagonal_scatter", place, src)
+        place.copy_(src)
+        return result
+
+
+class AsStridedScatter(Composite):
+    """A copy of `input` with `src` written over an arbitrary geometry."""
+
+    schema = "as_strided_scatter(Tensor input, Tensor src, int[] size, int[] stride, int? storage_offset=None) -> Tensor"
+
+    def compute(self, input, src, size, stride, storage_offset):
+        result = input.clone()
+        place = result.as_strided(size, stride, storage_offset)
+        check_place("as_strided_scatter", place, src)
+        place.copy_(src)
+        return result
+
+
+def check_place(name: str, place: Any, src: Any) -> None:
+    """What is written must have exactly the sizes of where it goes."""
+    if place.shape != src.shape:
+        raise RuntimeError(f"{name}: expected src to have a size equal to the slice of self. src size = {list(src.shape)}, slice size = {list(place.shape)}")
+
+
+class Diagonal(View):
+    """A diagonal of every matrix spanned by two dimensions, as a last dimension."""
+
+    schema = "diagonal(Tensor(a) input, int offset=0, int dim1=0, int dim2=1) -> Tensor(a)"
+
+    def geometry(self, t, offset, dim1, dim2):
+        a, b = wrap_dim("diagonal", dim1, t.ndim), wrap_dim("diagonal", dim2, t.ndim)
+        if a == b:
+            raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
+        strides = t.stride()
+        if offset >= 0:
+            count, begin = min(t.shape[a], t.shape[b] - offset), offset * strides[b]
+        else:
+            count, begin = min(t.shape[a] + offset, t.shape[b]), -offset * strides[a]
+        keep = [d for d in range(t.ndim) if d not in (a, b)]
+        count = max(count, 0)
+        sizes = (*(t.shape[d] for d in keep), count)
+        return Geometry(sizes, (*(strides[d] for d in keep), strides[a] + strides[b]), begin if count else 0)
+
+    def vjp(self, g, input: Meta, offset, dim1, dim2):
+        return {"input": input.zeros().diagonal_scatter(g, offset, dim1, dim2)}
+
+
+class Unfold(View):
+    """Windows of `size` along a dimension, `step` apart, as a last dimension."""
+
+    schema = "unfold(Tensor(a) input, int dimension, int size, int step) -> Tensor(a)"
+    function = False
+
+    def geometry(self, t, dimension, size, step):
+        d = wrap_dim("unfold", dimension, t.ndim)
+        limit = t.shape[d] if t.ndim else 1
+        if not 0 <= size <= limit:
+            raise RuntimeError(f"unfold: maximum size for tensor at dimension {d} is {limit} but size is {size}")
+        if step <= 0:
+            raise RuntimeError(f"unfold: step is {step} but must be > 0")
+        count = (limit - size) // step + 1
+        strides = t.stride()
+        if t.ndim == 0:
+            return Geometry((size,), (1,))
+        return Geometry((*_with(t.shape, d, count), size), (*_with(strides, d, strides[d] * step), strides[d]))
+
+    def vjp(self, g, input: Meta, dimension, size, step):
+        return {"input": g.unfold_backward(input.shape, dimension, size, step)}
+
+
+class UnfoldBackward(Composite):
+    """Every window's gradient added back to where the window was."""
+
+    schema = "unfold_backward(Tensor grad, int[] input_sizes, int dim, int size, int step) -> Tensor"
+    function = False
+    out = False
+
+    def compute(self, grad, input_sizes, dim, size, step):
+        if not input_sizes:
+            return grad.sum()
+        d = wrap_dim("unfold_backward", dim, len(input_sizes))
+        count = grad.shape[d]
+        total = grad.new_zeros(input_sizes)
+        for k in range(size):   # windows overlap, their k-th elements do not
+            part = grad.new_zeros(input_sizes).slice_scatter(grad.select(-1, k), d, k, k + (count - 1) * step + 1, step)
+            total = total + part
+        return total
+
+
+class AsStrided(View):
+    """Any geometry over the storage; `storage_offset` counts from its start."""
+
+    schema = "as_strided(Tensor(a) input, int[] size, int[] stride, int? storage_offset=None) -> Tensor(a)"
+    inplace = False
+
+    def geometry(self, t, size, stride, storage_offset):
+        check_strided(t, size, stride, storage_offset)
+        start = t.storage_offset() if storage_offset is None else storage_offset
+        return Geometry(tuple(size), tuple(stride), start - t.storage_offset())
+
+    def plan(self, args):
+        # The plan is keyed by geometry, not by offset or storage size: never replay it.
+        self.geometry(args[0], *args[1:])
+        return None
+
+    def run(self, input, size, stride, storage_offset):
+        g = self.geometry(input, size, stride, storage_offset)
+        return as_strided_alias(input, g)
+
+    def vjp(self, g, input, size, stride, storage_offset):
+        return {"input": as_strided_gradient(g, input, size, stride, storage_offset)}
+
+
+def check_strided(t: Any, size: Any, stride: Any, storage_offset: int | None) -> None:
+    """Refuse geometries that reach outside the storage."""
+    if len(size) != len(stride):
+        raise RuntimeError(f"as_strided: mismatch in length of strides and shape, got {len(stride)} and {len(size)}")
+    if any(s < 0 for s in stride):
+        raise RuntimeError(f"as_strided: Negative strides are not supported at the moment, got strides: {list(stride)}")
+    if any(s < 0 for s in size):
+        raise RuntimeError(f"as_strided: sizes must not be negative, got {list(size)}")
+    start = t.storage_offset() if storage_offset is None else storage_offset
+    if start < 0:
+        raise RuntimeError(f"as_strided: Tensor: invalid storage offset {start}")
+    if 0 in size:
+        return
+    need = (start + sum((n - 1) * s for n, s in zip(size, stride, strict=True)) + 1) * t.itemsize
+    have = t.untyped_storage().nbytes()
+    if need > have:
+        raise RuntimeError(f"as_strided: setStorage: sizes {list(size)}, strides {list(stride)}, storage offset {start}, and itemsize {t.itemsize} requiring a storage size of {need} are out of bounds for storage of size {have}")
+
+
+def as_strided_alias(t: Any, g: Geometry) -> Any:
+    """The aliasing tensor for a geometry relative to `t`."""
+    return _C.alias(t, g.sizes, g.strides, t.storage_offset() + g.offset)
+
+
+def as_strided_gradient(g: Any, input: Any, size: Any, stride: Any, storage_offset: int | None) -> Any:
+    """Scatter-add of the gradient through the storage both geometries look at."""
+    base_offset = input.storage_offset()
+    start = base_offset if storage_offset is None else storage_offset
+    low = min(base_offset, start)
+    high = max(_end(base_offset, input.shape, input.stride()), _end(start, size, stride))
+    flat = g.new_zeros((max(high - low, 0),))
+    index = find_op("arange")(flat.numel(), device=g.device)
+    where_out = index.as_strided(size, stride, start - low).reshape(-1)
+    flat = flat.index_add(0, where_out, g.reshape(-1))
+    where_in = index.as_strided(input.shape, input.stride(), base_offset - low)
+    counts = flat.new_zeros(flat.shape).index_add(0, where_in.reshape(-1), flat.new_ones((where_in.numel(),)))
+    flat = flat / counts.clamp(min=1)   # an input that overlaps itself shares its gradient between its elements
+    return flat.index_select(0, where_in.reshape(-1)).reshape(input.shape)
+
+
+def _end(offset: int, size: Any, stride: Any) -> int:
+    if 0 in tuple(size):
+        return offset
+    return offset + sum((n - 1) * s for n, s in zip(size, stride, strict=True)) + 1
+
+
+def split_sizes(name: str, total: int, size: Any) -> list[int]:
+    """Lengths of the parts when `total` is cut into pieces of `size`, or as listed."""
+    if isinstance(size, int):
+        if size < 0 or (size == 0 and total):
+            raise RuntimeError(f"{name}: expects split_size be non-negative (and positive unless the dimension is empty), but got split_size={size}")
+        if size == 0:
+            return [0]
+        return [min(size, total - at) for at in range(0, total, size)] or [0]
+    if sum(size) != total or any(s < 0 for s in size):
+        raise RuntimeError(f"{name}: split_with_sizes expects split_sizes to sum exactly to {total} (input tensor's size at the dimension), but got split_sizes={list(size)}")
+    return list(size)
+
+
+def cut(t: Any, d: int, lengths: list[int]) -> list[Geometry]:
+    """Geometries of consecutive parts along `d`."""
+    strides, at, made = t.stride(), 0, []
+    for n in lengths:
+        made.append(Geometry(_with(t.shape, d, n), strides, at * strides[d]))
+        at += n
+    return made
+
+
+class Split(View):
+    """Consecutive parts along a dimension."""
+
+    schema = ("split(Tensor(a) tensor, int split_size_or_sections, int dim=0) -> Tensor[]", "split.sizes(Tensor(a) tensor, int[] split_size_or_sections, int dim=0) -> Tensor[]")
+
+    def geometry(self, t, size, dim):
+        if t.ndim == 0:
+            raise RuntimeError("split expects at least a 1-dimensional tensor")
+        d = wrap_dim("split", dim, t.ndim)
+        return cut(t, d, split_sizes("split", t.shape[d], size))
+
+    def vjp(self, g, tensor: Meta, split_size_or_sections, dim):
+        d = dim % len(tensor.shape)
+        lengths = split_sizes("split", tensor.shape[d], split_size_or_sections)
+        return {"tensor": join(g, tensor, d, lengths)}
+
+
+def join(grads: Any, meta: Any, d: int, lengths: list[int]) -> Any:
+    """Gradients of parts put back side by side, zeros where there is none."""
+    parts = [meta.zeros(_with(meta.shape, d, n)) if p is None else p for p, n in zip(grads, lengths, strict=True)]
+    return find_op("cat")(parts, d)
+
+
+class SplitWithSizes(Composite):
+    """Consecutive parts of the listed lengths."""
+
+    schema = "split_with_sizes(Tensor(a) input, int[] split_sizes, int dim=0) -> Tensor[]"
+    out = False
+
+    def compute(self, input, split_sizes, dim):
+        return input.split(split_sizes, dim)
+
+
+class Unbind(View):
+    """Every position along a dimension, as a tuple."""
+
+    schema = "unbind(Tensor(a) input, int dim=0) -> Tensor[]"
+
+    def geometry(self, t, dim):
+        if t.ndim == 0:
+            raise RuntimeError("Dimension specified as 0 but tensor has no dimensions")
+        d = wrap_dim("unbind", dim, t.ndim)
+        strides = t.stride()
+        sizes, rest = (*t.shape[:d], *t.shape[d + 1 :]), (*strides[:d], *strides[d + 1 :])
+        return [Geometry(sizes, rest, i * strides[d]) for i in range(t.shape[d])]
+
+    def vjp(self, g, input: Meta, dim):
+        d = dim % len(input.shape)
+        lengths = [1] * input.shape[d]
+        return {"input": join([None if p is None else p.unsqueeze(d) for p in g], input, d, lengths)}
+
+
+class Chunk(Composite):
+    """At most `chunks` consecutive parts of equal length (the last may be shorter)."""
+
+    schema = "chunk(Tensor(a) input, int chunks, int dim=0) -> Tensor[]"
+    out = False
+
+    def compute(self, input, chunks, dim):
+        if input.ndim == 0:
+            raise RuntimeError("chunk expects at least a 1-dimensional tensor")
+        if chunks <= 0:
+            raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
+        total = input.shape[wrap_dim("chunk", dim, input.ndim)]
+        length = (total + chunks - 1) // chunks
+        if length == 0:
+            return input.split([0] * chunks, dim)
+        return input.split(length, dim)
+
+
+class TensorSplit(Composite):
+    """Parts of nearly equal length, or cut at the listed positions."""
+
+    schema = ("tensor_split(Tensor(a) input, int indices_or_sections, int dim=0) -> Tensor[]", "tensor_split.indices(Tensor(a) input, int[] indices_or_sections, int dim=0) -> Tensor[]", "tensor_split.tensor(Tensor(a) input, Tensor indices_or_sections, int dim=0) -> Tensor[]")
+    out = False
+
+    def compute(self, input, at, dim):
+        if input.ndim == 0:
+            raise RuntimeError("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims")
+        d = wrap_dim("tensor_split", dim, input.ndim)
+        if hasattr(at, "tolist"):
+            at = at.tolist()
+        total = input.shape[d]
+        if isinstance(at, int):
+            if at <= 0:
+                raise RuntimeError(f"number of sections must be larger than 0, got {at}")
+            small, extra = divmod(total, at)
+            return input.split([small + (i < extra) for i in range(at)], d)
+        bounds = [slice(None, p).indices(total)[1] for p in at]
+        starts, ends = [0, *bounds], [*bounds, total]
+        return tuple(input.narrow(d, min(s, total), max(0, e - s)) for s, e in zip(starts, ends, strict=True))
+
+
+class HSplit(Composite):
+    """tensor_split along the second dimension (the first of a vector)."""
+
+    schema = ("hsplit(Tensor(a) input, int indices_or_sections) -> Tensor[]", "hsplit.indices(Tensor(a) input, int[] indices_or_sections) -> Tensor[]")
+    out = False
+
+    def compute(self, input, at):
+        if input.ndim < 1:
+            raise RuntimeError(f"torch.hsplit requires a tensor with at least 1 dimension, but got a tensor with {input.ndim} dimensions!")
+        return even_split("hsplit", input, at, 0 if input.ndim == 1 else 1)
+
+
+class VSplit(Composite):
+    """tensor_split along the first dimension."""
+
+    schema = ("vsplit(Tensor(a) input, int indices_or_sections) -> Tensor[]", "vsplit.indices(Tensor(a) input, int[] indices_or_sections) -> Tensor[]")
+    out = False
+
+    def compute(self, input, at):
+        if input.ndim < 2:
+            raise RuntimeError(f"torch.vsplit requires a tensor with at least 2 dimension, but got a tensor with {input.ndim} dimensions!")
+        return even_split("vsplit", input, at, 0)
+
+
+class DSplit(Composite):
+    """tensor_split along the third dimension."""
+
+    schema = ("dsplit(Tensor(a) input, int indices_or_sections) -> Tensor[]", "dsplit.indices(Tensor(a) input, int[] indices_or_sections) -> Tensor[]")
+    out = False
+
+    def compute(self, input, at):
+        if input.ndim < 3:
+            raise RuntimeError(f"torch.dsplit requires a tensor with at least 3 dimension, but got a tensor with {input.ndim} dimensions!")
+        return even_split("dsplit", input, at, 2)
+
+
+def even_split(name: str, input: Any, at: Any, dim: int) -> tuple:
+    """Parts for hsplit and kin: a number of sections must divide the size."""
+    if isinstance(at, int) and (at <= 0 or input.shape[dim] % at):
+        raise RuntimeError(f"torch.{name} attempted to split along dimension {dim}, but the size of the dimension {input.shape[dim]} is not divisible by the split_size {at}!")
+    return input.tensor_split(at, dim)

@@ -1,0 +1,96 @@
+"""Views between complex numbers and their parts."""
+
+from __future__ import annotations
+
+from ... import _C
+from ...op import Composite, Geometry, Meta, View, find_op
+
+_PART = {_C.complex64: _C.float32, _C.complex128: _C.float64}
+_WHOLE = {part: whole for whole, part in _PART.items()}
+
+
+class ViewAsReal(View):
+    """Complex numbers as pairs in a last dimension of size two."""
+
+    schema = "view_as_real(Tensor(a) input) -> Tensor(a)"
+    method = False
+
+    def geometry(self, t):
+        if t.dtype not in _PART:
+            raise RuntimeError(f"view_as_real is only supported for complex tensors, got {t.dtype.name}")
+        return Geometry((*t.shape, 2), (*(2 * s for s in t.stride()), 1), 0, _PART[t.dtype])
+
+    def vjp(self, g):
+        return {"input": find_op("view_as_complex")(g.contiguous())}
+
+
+class ViewAsComplex(View):
+    """Pairs in a last dimension of size two as complex numbers."""
+
+    schema = "view_as_complex(Tensor(a) input) -> Tensor(a)"
+    method = False
+
+    def geometry(self, t):
+        if t.dtype not in _WHOLE:
+            raise RuntimeError(f"view_as_complex is only supported for half, float and double tensors, but got a tensor of type: {t.dtype.name}")
+        strides = t.stride()
+        if t.ndim == 0 or t.shape[-1] != 2:
+            raise RuntimeError("Tensor must have a last dimension of size 2")
+        if strides[-1] != 1:
+            raise RuntimeError("Tensor must have a last dimension with stride 1")
+        if any(s % 2 for s in strides[:-1]) or t.storage_offset() % 2:
+            raise RuntimeError("Tensor must have a stride divisible by 2 for all but last dimension and a storage_offset divisible by 2")
+        return Geometry(tuple(t.shape[:-1]), tuple(s // 2 for s in strides[:-1]), 0, _WHOLE[t.dtype])
+
+    def vjp(self, g):
+        return {"input": find_op("view_as_real")(g.resolve_conj())}
+
+
+class RealPart(View):
+    """The real parts, as a view."""
+
+    schema = "_real_part(Tensor(a) input) -> Tensor(a)"
+    function = method = False
+
+    def geometry(self, t):
+        return Geometry(tuple(t.shape), tuple(2 * s for s in t.stride()), 0, _PART[t.dtype])
+
+    def vjp(self, g, input: Meta):
+        return {"input": g.to(input.dtype)}
+
+
+class ImagPart(View):
+    """The imaginary parts, as a view."""
+
+    schema = "_imag_part(Tensor(a) input) -> Tensor(a)"
+    function = method = False
+
+    def geometry(self, t):
+        return Geometry(tuple(t.shape), tuple(2 * s for s in t.stride()), 1, _PART[t.dtype])
+
+    def vjp(self, g, input: Meta):
+        return {"input": g.to(input.dtype) * 1j}
+
+
+class Real(Composite):
+    """The real parts: a view of complex input, real input itself."""
+
+    schema = "real(Tensor(a) input) -> Tensor(a)"
+    method = False
+    out = False
+
+    def compute(self, input):
+        return find_op("_real_part")(input) if input.is_complex() else input
+
+
+class Imag(Composite):
+    """The imaginary parts of complex input, as a view."""
+
+    schema = "imag(Tensor(a) input) -> Tensor(a)"
+    method = False
+    out = False
+
+    def compute(self, input):
+        if not input.is_complex():
+            raise RuntimeError("imag is not implemented for tensors with non-complex dtypes.")
+        return find_op("_imag_part")(input)

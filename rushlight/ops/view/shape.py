@@ -1,0 +1,200 @@
+"""Views with other sizes: view, reshape, flatten and their kin."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ... import _C
+from ...op import Composite, Geometry, Meta, View, wrap_dim
+
+
+def infer_size(name: str, size: Any, numel: int) -> tuple[int, ...]:
+    """`size` with its one -1 replaced so that the product is `numel`."""
+    known, unknown = 1, None
+    for i, s in enumerate(size):
+        if s == -1:
+            if unknown is not None:
+                raise RuntimeError(f"{name}: only one dimension can be inferred, got shape {list(size)}")
+            unknown = i
+        elif s < 0:
+            raise RuntimeError(f"{name}: invalid shape dimension {s} in {list(size)}")
+        else:
+            known *= s
+    if unknown is None:
+        if known != numel:
+            raise RuntimeError(f"{name}: shape '{list(size)}' is invalid for input of size {numel}")
+        return tuple(size)
+    if known == 0:
+        if numel:
+            raise RuntimeError(f"{name}: shape '{list(size)}' is invalid for input of size {numel}")
+        raise RuntimeError(f"{name}: cannot reshape tensor of 0 elements into shape {list(size)} because the unspecified dimension size -1 can be any value and is ambiguous")
+    if numel % known:
+        raise RuntimeError(f"{name}: shape '{list(size)}' is invalid for input of size {numel}")
+    return (*size[:unknown], numel // known, *size[unknown + 1 :])
+
+
+class ViewSize(View):
+    """The same elements with other sizes, in row-major order, without copying."""
+
+    schema = "view(Tensor(a) input, int[] size) -> Tensor(a)"
+    function = False
+
+    def geometry(self, t, size):
+        sizes = infer_size("view", size, t.numel())
+        strides = _C.view_strides(t, sizes)
+        if strides is None:
+            raise RuntimeError(f"view: view size is not compatible with input tensor's size and stride (at least one dimension spans across two contiguous subspaces): shape {list(t.shape)}, strides {list(t.stride())} as {list(sizes)}. Use .reshape(...) instead.")
+        return Geometry(sizes, strides)
+
+    def vjp(self, g, input: Meta):
+        return {"input": g.reshape(input.shape)}
+
+
+class ViewDtype(View):
+    """The same bytes read as another type."""
+
+    schema = "view.dtype(Tensor(a) input, dtype dtype) -> Tensor(a)"
+    function = False
+
+    def geometry(self, t, dtype):
+        old, new = t.dtype.itemsize, dtype.itemsize
+        sizes, strides = tuple(t.shape), t.stride()
+        if old == new:
+            return Geometry(sizes, strides, 0, dtype)
+        if t.ndim == 0:
+            raise RuntimeError(f"self.dim() cannot be 0 to view {t.dtype.name} as {dtype.name} (different element sizes)")
+        if strides[-1] != 1:
+            raise RuntimeError(f"self.stride(-1) must be 1 to view {t.dtype.name} as {dtype.name} (different element sizes), but got {strides[-1]}")
+        if old > new:
+            k = old // new
+            return Geometry((*sizes[:-1], sizes[-1] * k), (*(s * k for s in strides[:-1]), 1), 0, dtype)
+        k = new // old
+        if sizes[-1] % k:
+            raise RuntimeError(f"self.size(-1) must be divisible by {k} to view {t.dtype.name} as {dtype.name} (different element sizes), but got {sizes[-1]}")
+        if t.storage_offset() % k or any(s % k for s in strides[:-1]):
+            raise RuntimeError(f"self.storage_offset() and strides must be divisible by {k} to view {t.dtype.name} as {dtype.name} (different element sizes)")
+        return Geometry((*sizes[:-1], sizes[-1] // k), (*(s // k for s in strides[:-1]), 1), 0, dtype)
+
+    def vjp(self, g, input: Meta):
+        return {"input": g.view(input.dtype)}
+
+
+class Reshape(Composite):
+    """The same elements with other sizes: a view where possible, else a copy."""
+
+    schema = "reshape(Tensor(a) input, int[] shape) -> Tensor(a)"
+    out = False
+
+    def compute(self, input, shape):
+        sizes = infer_size("reshape", shape, input.numel())
+        if _C.view_strides(input, sizes) is None:
+            return input.contiguous().view(sizes)
+        return input.view(sizes)
+
+
+class ViewAs(Composite):
+    """`input` viewed with the sizes of `other`."""
+
+    schema = "view_as(Tensor(a) input, Tensor other) -> Tensor(a)"
+    function = False
+    out = False
+
+    def compute(self, input, other):
+        return input.view(other.shape)
+
+
+class ReshapeAs(Composite):
+    """`input` reshaped to the sizes of `other`."""
+
+    schema = "reshape_as(Tensor(a) input, Tensor other) -> Tensor(a)"
+    function = False
+    out = False
+
+    def compute(self, input, other):
+        return input.reshape(other.shape)
+
+
+class Flatten(Composite):
+    """Dimensions start_dim to end_dim made one."""
+
+    schema = "flatten(Tensor(a) input, int start_dim=0, int end_dim=-1) -> Tensor(a)"
+    out = False
+
+    def compute(self, input, start_dim, end_dim):
+        start, end = wrap_dim("flatten", start_dim, input.ndim), wrap_dim("flatten", end_dim, input.ndim)
+        if start > end:
+            raise RuntimeError(f"flatten() has invalid args: start_dim cannot come after end_dim, got {start_dim} and {end_dim}")
+        if input.ndim == 0:
+            return input.reshape(1)
+        if start == end:
+            return input
+        merged = 1
+        for s in input.shape[start : end + 1]:
+            merged *= s
+        return input.reshape((*input.shape[:start], merged, *input.shape[end + 1 :]))
+
+
+class Ravel(Composite):
+    """All elements in one dimension."""
+
+    schema = "ravel(Tensor(a) input) -> Tensor(a)"
+    out = False
+
+    def compute(self, input):
+        return input.reshape(-1)
+
+
+class Unflatten(Composite):
+    """One dimension split into several."""
+
+    schema = "unflatten(Tensor(a) input, int dim, int[] sizes) -> Tensor(a)"
+    out = False
+
+    def compute(self, input, dim, sizes):
+        d = wrap_dim("unflatten", dim, input.ndim)
+        if not sizes:
+            raise RuntimeError("unflatten: sizes must be non-empty")
+        if input.ndim == 0:
+            raise RuntimeError("unflatten: input must have at least one dimension")
+        try:
+            split = infer_size("unflatten", sizes, input.shape[d])
+        except RuntimeError:
+            raise RuntimeError(f"unflatten: Provided sizes {list(sizes)} don't multiply up to the size of dim {d} ({input.shape[d]}) in the input tensor") from None
+        return input.view((*input.shape[:d], *split, *input.shape[d + 1 :]))
+
+
+class AtLeast(Composite):
+    """At least one dimension."""
+
+    schema = "atleast_1d(Tensor(a) input) -> Tensor(a)"
+    method = False
+    out = False
+
+    def compute(self, input):
+        return input.reshape(1) if input.ndim == 0 else input
+
+
+class AtLeast2d(Composite):
+    """At least two dimensions, new ones in front."""
+
+    schema = "atleast_2d(Tensor(a) input) -> Tensor(a)"
+    method = False
+    out = False
+
+    def compute(self, input):
+        return input.reshape(1, 1) if input.ndim == 0 else input.unsqueeze(0) if input.ndim == 1 else input
+
+
+class AtLeast3d(Composite):
+    """At least three dimensions, as NumPy places them."""
+
+    schema = "atleast_3d(Tensor(a) input) -> Tensor(a)"
+    method = False
+    out = False
+
+    def compute(self, input):
+        if input.ndim == 0:
+            return input.reshape(1, 1, 1)
+        if input.ndim == 1:
+            return input.unsqueeze(0).unsqueeze(-1)
+        return input.unsqueeze(-1) if input.ndim == 2 else input
