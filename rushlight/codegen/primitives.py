@@ -81,7 +81,7 @@ def mangle(ty: str) -> str:
 
 def float_bits(value: float, code: str) -> int:
     """Bits of the byte float or bf16 nearest to `value` (ties to even), overflowing as PyTorch's casts do."""
-    mantissa, bias, top = {"bf16": (7, 127, 0x7F80), "f8e5m2": (2, 15, 0x7C), "f8e4m3fn": (3, 7, 0x7F)}[code]
+    mantissa, bias, top = {"bf16": (7, 127, 0x7F80), "f8e5m2": (2, 15, 0x7C), "f8e4m3fn": (3, 7, 0x7E)}[code]
     sign = (math.copysign(1.0, value) < 0) << (15 if code == "bf16" else 7)
     size = abs(value)
     if math.isnan(size):
@@ -339,11 +339,10 @@ def _to_byte_float(out: Output, lines: list[str], a: str, lanes: int, mantissa: 
     tiny = op("sub", out.emit(lines, f"bitcast {f32} {moved} to {i32}"), anchor)
     result = pick(op("icmp ult", size, (128 - bias) << 23), tiny, normal)
     nan = splat_literal(str(0x7F), "i32", lanes)
-    if mantissa == 3:  # no infinities: what would round past 448 is NaN
-        result = pick(op("icmp uge", size, 1087 << 20), nan, result)
-    else:
-        huge = pick(op("icmp ugt", size, 255 << 23), nan, splat_literal(str(0x7C), "i32", lanes))
-        result = pick(op("icmp uge", size, 143 << 23), huge, result)
+    # Past the largest number (with rounding): 448 where the format has no infinity, infinity otherwise.
+    bound, top = (0x43E80000, 0x7E) if mantissa == 3 else (143 << 23, 0x7C)
+    huge = pick(op("icmp ugt", size, 255 << 23), nan, splat_literal(str(top), "i32", lanes))
+    result = pick(op("icmp uge", size, bound), huge, result)
     result = out.emit(lines, f"or {i32} {result}, {sign}")
     return out.emit(lines, f"trunc {i32} {result} to {type_of('i8', lanes)}")
 

@@ -19,7 +19,6 @@ from .registers import NotVector, Reg, Scope, VectorLoop
 from .targets import Target
 
 ZERO, ONE = const(0, "i64"), const(1, "i64")
-BLOCK = 64  # vector iterations folded before a blocked reduction starts afresh
 HEAVY = 40  # nodes in a body past which two registers per value are enough to hide latency
 
 
@@ -398,6 +397,7 @@ class Addressing:
         done, rest, before = out.label(), out.label(), guard.label
         blocked = isinstance(s, Reduce) and s.blocked
         entry = out.label() if blocked else top
+        span = self.block_span(loop, stop) if blocked else ""
         lines.append(f"  br i1 {good}, label %{entry}, label %{rest}")
         following = out.emit(scope.lines, f"add nsw i64 {loop.counter}, {loop.width}")
         steps = [(loop.counter, "i64", loop.start.parts[0], following)]
@@ -405,7 +405,7 @@ class Addressing:
             moved = out.emit(scope.lines, f"getelementptr i8, ptr {walker}, i64 {step}")
             steps.append((walker, "ptr", first, moved))
         if blocked:
-            finals = self.blocked_text(s, loop, scope, top, entry, before, done, limit, steps, init, phis, finals)
+            finals = self.blocked_text(s, loop, scope, top, entry, before, done, limit, span, steps, init, phis, finals)
         else:
             lines.append(f"{top}:")
             for name, ty, first, moved in steps:
@@ -424,11 +424,27 @@ class Addressing:
         results = {acc: self.phi([reg, merged[acc]], [before, after]) for acc, reg in accs.items()}
         return Reg("i64", 0, [first], guard.depth), results
 
+    def block_span(self, loop: VectorLoop, stop: Reg) -> str:
+        """Distance from the first to the last iteration of a block: about the square root of the loop's length,
+        so that neither the blocks nor the sum over blocks is long."""
+        out, lines = self.out, loop.guard.lines
+        name = "@llvm.ctlz.i64"
+        out.declared[name] = f"declare i64 {name}(i64, i1)"
+        count = out.emit(lines, f"sub i64 {stop.parts[0]}, {loop.start.parts[0]}")
+        zeros = out.emit(lines, f"call i64 {name}(i64 {count}, i1 false)")
+        # (64 - log2(width) - zeros) / 2 halves the exponent of the number of iterations; at least 32 of them.
+        bits = out.emit(lines, f"sub i64 {64 - (loop.width.bit_length() - 1)}, {zeros}")
+        half = out.emit(lines, f"ashr i64 {bits}, 1")
+        few = out.emit(lines, f"icmp slt i64 {half}, 5")
+        half = out.emit(lines, f"select i1 {few}, i64 5, i64 {half}")
+        block = out.emit(lines, f"shl i64 {loop.width}, {half}")
+        return out.emit(lines, f"sub i64 {block}, {loop.width}")
+
     def blocked_text(
         self, s: Reduce, loop: VectorLoop, scope: Scope, top: str, entry: str, before: str, done: str, limit: str,
-        steps: list[tuple[str, str, str, str]], init: dict[str, Reg], phis: dict[str, Reg], finals: dict[str, Reg],
+        span: str, steps: list[tuple[str, str, str, str]], init: dict[str, Reg], phis: dict[str, Reg], finals: dict[str, Reg],
     ) -> dict[str, Reg]:  # fmt: skip
-        """Two nested loops: BLOCK iterations fold into fresh accumulators, which then merge into the running ones."""
+        """Two nested loops: a block of iterations folds into fresh accumulators, which merge into the running ones."""
         out, lines = self.out, loop.guard.lines
         fold = out.label()
         running = {acc: self.phi_names(reg, loop.lanes, loop.unroll, loop.guard.depth) for acc, reg in init.items()}
@@ -445,7 +461,7 @@ class Addressing:
             lines.append(f"  {name} = phi {ty} [ {first}, %{before} ], [ {moved}, %{fold_label} ]")
         for acc in init:
             lines.extend(self.phi_lines(running[acc], init[acc], before, total[acc], fold_label))
-        end = out.emit(lines, f"add nsw i64 {outer[0][0]}, {(BLOCK - 1) * loop.width}")
+        end = out.emit(lines, f"add nsw i64 {outer[0][0]}, {span}")
         near = out.emit(lines, f"icmp slt i64 {end}, {limit}")
         end = out.emit(lines, f"select i1 {near}, i64 {end}, i64 {limit}")
         lines += [f"  br label %{top}", f"{top}:"]
