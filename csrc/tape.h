@@ -53,6 +53,13 @@ struct NodeExtra {
   PyObject* metadata = nullptr;      // dict (anomaly traceback lives here)
 };
 
+// What a backward pass keeps about one node while it runs.
+struct Scratch {
+  uint32_t pending = 0;          // gradients still to come
+  uint32_t marks = 0;
+  PyObject** buffer = nullptr;   // the gradient itself (num_outputs == 1), or an array of them; strong
+};
+
 // A node and everything it owns is one allocation: the header, then edges, saved values, output metadata, sizes
 // of the outputs and lengths of the list parameters. ob_size is the number of bytes after the header.
 struct Node {
@@ -72,9 +79,7 @@ struct Node {
   PyObject* weakrefs;
   // Engine scratch, valid while `task` is the id of a live task.
   uint64_t task;
-  uint32_t pending;
-  uint32_t marks;
-  PyObject** buffer;             // one gradient (num_outputs == 1) or an array of them
+  Scratch scratch;
 
   Edge* edges() { return reinterpret_cast<Edge*>(this + 1); }
   Saved* saved() { return reinterpret_cast<Saved*>(edges() + num_edges); }
@@ -129,8 +134,11 @@ void node_set_output(Node* n, uint32_t i, Tensor* t, uint32_t* next_size);   // 
 void node_release(Node* n);                                     // frees saved values; later use is an error
 PyObject* node_name(Node* n);                                   // new reference
 bool saved_pack_input(Saved* s, PyObject* value);               // through hooks when active
+bool saved_pack_list(Saved* s, PyObject* value);
 bool saved_pack_output(Node* n, Saved* s, Tensor* t, uint32_t output_nr);
 PyObject* saved_unpack(Node* n, Saved* s, const char* what);    // new reference
+void saved_clear(Saved* s);
+void saved_keep_output(Node* n, Tensor* t);                     // t leaves its node n: n keeps the data by itself
 void tape_set_grad_fn(Tensor* t, Node* n, uint32_t output_nr);  // replaces, keeping the old node's saved output valid
 
 // The node whose backward yields t's gradient, remade if t is a view of a base written in place. Borrowed; may be null.
@@ -145,9 +153,12 @@ inline bool tape_requires_grad(Tensor* t) { return t->requires_grad() || (t->vie
 // `result` is a Tensor or a tuple of Tensors. Called only when some differentiable input requires grad and grad mode is on.
 bool tape_record(Overload* op, PyObject** args, PyObject* result);
 
+// The node tape_record would attach to `result`, not attached. Null without an exception: nothing to record.
+Node* tape_make_node(Overload* op, PyObject** args, PyObject* result, PyObject* kept_self);
+
 // ---- in-place writes and views (inplace.cpp) ----
 
-// In-place forms: `self` is args[0]. Check before the write; rebase after (bumps nothing: the caller bumps the version).
+// In-place forms: `self` is args[0]. Check before the write; then write; then bump the version once; then rebase.
 bool tape_check_inplace(Tensor* self, const char* op_name);
 // A copy of `self` where the derivative reads its old data (new reference), else null; call before the write, hand to
 // tape_rebase. Null with an exception on failure.
@@ -178,6 +189,7 @@ struct BackwardCall {
 bool engine_run(BackwardCall& call, std::vector<PyObject*>* captured);
 // Applies one node to gradients (borrowed, null allowed). `needs`: bit per edge, all ones for every one. `out` gets new references.
 bool node_apply(Node* n, PyObject** grads, PyObject** out, uint64_t needs);
+bool accumulate_grad(Node* n, PyObject* grad);
 uint64_t engine_current_needs();    // needs of the vjp being run on this thread, over tensor parameters
 
 // The hook stack of saved_tensors_hooks. (pack, unpack) on top, borrowed; null when empty.

@@ -1,0 +1,303 @@
+// One node, applied: gradients of its outputs in, gradients of its inputs out. Derivatives are ops and Python rules;
+// this file only hands them what was saved and sorts what they return. Everything holds the lock.
+#include <unordered_map>
+
+#include "call.h"
+#include "tape.h"
+
+namespace rl {
+
+static thread_local uint64_t current_needs = ~uint64_t{0};
+uint64_t engine_current_needs() { return current_needs; }
+
+namespace {
+struct NeedsGuard {
+  uint64_t previous = current_needs;
+  explicit NeedsGuard(uint64_t needs) { current_needs = needs; }
+  ~NeedsGuard() { current_needs = previous; }
+};
+
+// Arguments of one call, owned, on the stack for all but long lists.
+struct Arguments {
+  PyObject* inline_[16];
+  std::vector<PyObject*> spill;
+  size_t count = 0;
+  ~Arguments() {
+    for (size_t i = 0; i < count; i++) Py_XDECREF(data()[i]);
+  }
+  PyObject** data() { return spill.empty() ? inline_ : spill.data(); }
+  bool push(PyObject* owned) {
+    if (!owned) return false;
+    if (count == 16 && spill.empty()) spill.assign(inline_, inline_ + 16);
+    if (spill.empty()) inline_[count] = owned;
+    else spill.push_back(owned);
+    count++;
+    return true;
+  }
+};
+}  // namespace
+
+PyObject* call_method(PyObject* self, const char* name, PyObject* a, PyObject* b, PyObject* c) {
+  static std::unordered_map<const char*, PyObject*> interned;
+  PyObject*& text = interned[name];
+  if (!text && !(text = PyUnicode_InternFromString(name))) return nullptr;
+  PyObject* args[] = {self, a, b, c};
+  size_t n = c ? 4 : b ? 3 : a ? 2 : 1;
+  return PyObject_VectorcallMethod(text, args, n | PY_VECTORCALL_ARGUMENTS_OFFSET * 0, nullptr);
+}
+
+static const char* param_text(Overload* op, int p) { return p < 0 ? "result" : PyUnicode_AsUTF8((*op->params)[p].name); }
+
+// A gradient that did not arrive counts as zeros where a kernel must read it.
+static PyObject* zeros_for(Node* n, uint32_t i) {
+  OutputMeta& m = n->outputs()[i];
+  Ref t(as_object(tensor_empty(n->sizes() + m.first_size, nullptr, m.ndim, m.dtype, m.device)));
+  return t ? call_method(t.p, "zero_") : nullptr;
+}
+
+// --- derivatives derived from a pointwise expression ---------------------------------------------------------------
+
+static uint64_t recorded_mask(Node* n) {
+  uint64_t mask = 0;
+  for (uint32_t k = 0; k < n->num_edges && k < 64; k++)
+    if (n->edges()[k].node) mask |= uint64_t{1} << k;
+  return mask;
+}
+
+static int position(const std::vector<int>& params, int p) {
+  for (size_t i = 0; i < params.size(); i++)
+    if (params[i] == p) return static_cast<int>(i);
+  return -1;
+}
+
+// The rule for the gradients wanted now, if what was saved is enough for it; else the rule at recording.
+static DerivedVjp* choose_rule(Overload* op, TapeInfo* info, uint64_t recorded, uint64_t wanted, DerivedVjp* full) {
+  if (recorded == wanted) return full;
+  DerivedVjp* fewer = tape_derived(op, info, wanted);
+  if (!fewer) return nullptr;
+  for (int p : fewer->params)
+    if (position(full->params, p) < 0) return full;
+  return fewer;
+}
+
+static bool apply_derived(Node* n, Overload* op, TapeInfo* info, PyObject** grads, PyObject** out, uint64_t needs) {
+  uint64_t recorded = recorded_mask(n), wanted = recorded & needs;
+  DerivedVjp* full = tape_derived(op, info, recorded);
+  DerivedVjp* rule = full ? choose_rule(op, info, recorded, wanted, full) : nullptr;
+  if (!rule) return false;
+  uint64_t mask = rule == full ? recorded : wanted;
+  Ref result;
+  if (rule->op) {
+    Arguments args;
+    for (uint32_t i = 0; i < n->num_outputs; i++)
+      if (!args.push(grads[i] ? Py_NewRef(grads[i]) : zeros_for(n, i))) return false;
+    for (int p : rule->params)
+      if (!args.push(saved_unpack(n, n->saved() + position(full->params, p), param_text(op, p)))) return false;
+    result = Ref(overload_call(rule->op, args.data()));
+    if (!result) return false;
+  } else if (n->released && n->num_saved) {
+    return Ref(saved_unpack(n, n->saved(), "input")), false;
+  }
+  size_t j = 0;
+  for (uint32_t k = 0; k < n->num_edges; k++) {
+    if (!(mask >> k & 1)) continue;
+    int which = rule->outputs[j++];
+    if (which == -2 || !(wanted >> k & 1)) continue;
+    PyObject* g = which == -1 ? grads[0] : PyTuple_Check(result.p) ? PyTuple_GET_ITEM(result.p, which) : result.p;
+    out[k] = Py_XNewRef(g);
+  }
+  return true;
+}
+
+// --- explicit derivatives ------------------------------------------------------------------------------------------
+
+static bool wrong_answer(Overload* op, PyObject* result, const char* expected) {
+  PyErr_Format(PyExc_RuntimeError, "%U: its vjp must return %s, got %R", op->name, expected, result);
+  return false;
+}
+
+static bool take(PyObject* item, PyObject** slot, Edge& edge) {
+  if (item == Py_None || !edge.node) return true;
+  if (!is_tensor(item)) return PyErr_Format(PyExc_TypeError, "a vjp must return tensors or None, got %s", Py_TYPE(item)->tp_name), false;
+  *slot = Py_NewRef(item);
+  return true;
+}
+
+// Sorts a vjp's answer (one item per tensor parameter; a list for list parameters) into one gradient per edge.
+static bool distribute(Node* n, Overload* op, TapeInfo* info, PyObject* result, PyObject** out) {
+  size_t params = info->tensor_params.size();
+  bool aligned = PyTuple_Check(result) && static_cast<size_t>(PyTuple_GET_SIZE(result)) == params;
+  if (!aligned && params != 1) return wrong_answer(op, result, "one gradient (or None) per tensor parameter");
+  Edge* edges = n->edges();
+  uint32_t e = 0;
+  for (size_t k = 0; k < params; k++) {
+    PyObject* item = aligned ? PyTuple_GET_ITEM(result, k) : result;
+    ParamType type = (*op->params)[info->tensor_params[k]].type;
+    if (type != ParamType::TensorList && type != ParamType::OptTensorList) {
+      if (!take(item, out + e, edges[e])) return false;
+      e++;
+      continue;
+    }
+    uint32_t length = n->list_lengths()[k];
+    if (item != Py_None) {
+      Ref fast(PySequence_Fast(item, "a vjp must return a list for a Tensor[] parameter"));
+      if (!fast) return false;
+      if (PySequence_Fast_GET_SIZE(fast.p) != static_cast<Py_ssize_t>(length))
+        return wrong_answer(op, result, "as many gradients as the list had tensors");
+      for (uint32_t i = 0; i < length; i++)
+        if (!take(PySequence_Fast_GET_ITEM(fast.p, i), out + e + i, edges[e + i])) return false;
+    }
+    e += length;
+  }
+  return true;
+}
+
+static uint64_t needs_by_param(Node* n, TapeInfo* info, uint64_t needs) {
+  Edge* edges = n->edges();
+  auto wanted = [&](uint32_t e) { return edges[e].node && (e >= 64 || (needs >> e & 1)); };
+  uint64_t mask = 0;
+  uint32_t e = 0;
+  for (size_t k = 0; k < info->tensor_params.size(); k++) {
+    uint32_t length = n->has_lists ? n->list_lengths()[k] : 1;
+    for (uint32_t i = 0; i < length; i++, e++)
+      if (wanted(e)) mask |= uint64_t{1} << (k & 63);
+  }
+  return mask;
+}
+
+static PyObject* gradients_tuple(PyObject** grads, uint32_t n) {
+  PyObject* tuple = PyTuple_New(n);
+  for (uint32_t i = 0; tuple && i < n; i++) PyTuple_SET_ITEM(tuple, i, Py_NewRef(grads[i] ? grads[i] : Py_None));
+  return tuple;
+}
+
+static bool apply_vjp(Node* n, Overload* op, TapeInfo* info, PyObject** grads, PyObject** out, uint64_t needs) {
+  Arguments args;
+  if (!args.push(n->num_outputs == 1 ? Py_NewRef(grads[0]) : gradients_tuple(grads, n->num_outputs))) return false;
+  for (uint16_t i = 0; i < n->num_saved; i++) {
+    int p = i < info->saved_params.size() ? info->saved_params[i] : -1;
+    if (!args.push(saved_unpack(n, n->saved() + i, param_text(op, p)))) return false;
+  }
+  NeedsGuard guard(needs_by_param(n, info, needs));
+  Ref result(PyObject_Vectorcall(op->vjp, args.data(), args.count, nullptr));
+  return result && distribute(n, op, info, result.p, out);
+}
+
+// --- Python nodes --------------------------------------------------------------------------------------------------
+
+static bool apply_python(Node* n, PyObject** grads, PyObject** out) {
+  Ref tuple(gradients_tuple(grads, n->num_outputs));
+  if (!tuple) return false;
+  if (!n->op) return PyErr_SetString(PyExc_RuntimeError, "this node's context was already cleared by the garbage collector"), false;
+  Ref result(n->kind == NodeKind::Function ? call_method(n->op, "_run_backward", tuple.p) : PyObject_Call(n->op, tuple.p, nullptr));
+  if (!result) return false;
+  if (is_tensor(result.p) || result.p == Py_None) {
+    if (n->num_edges && n->edges()[0].node && result.p != Py_None) out[0] = result.release();
+    return true;
+  }
+  if (!PyTuple_Check(result.p) || PyTuple_GET_SIZE(result.p) != static_cast<Py_ssize_t>(n->num_edges))
+    return PyErr_Format(PyExc_RuntimeError, "a backward callable must return a tuple of %u gradients, got %R", n->num_edges, result.p), false;
+  for (uint32_t i = 0; i < n->num_edges; i++)
+    if (!take(PyTuple_GET_ITEM(result.p, i), out + i, n->edges()[i])) return false;
+  return true;
+}
+
+bool node_apply(Node* n, PyObject** grads, PyObject** out, uint64_t needs) {
+  switch (n->kind) {
+    case NodeKind::Op: {
+      bool any = false;
+      for (uint32_t i = 0; i < n->num_outputs; i++) any |= grads[i] != nullptr;
+      if (!any) return true;
+      auto* op = reinterpret_cast<Overload*>(n->op);
+      TapeInfo* info = tape_info(op);
+      if (!info) return false;
+      return op->mask_vjp ? apply_derived(n, op, info, grads, out, needs) : apply_vjp(n, op, info, grads, out, needs);
+    }
+    case NodeKind::CopySlices:
+      return copy_slices_apply(n, grads, out);
+    case NodeKind::Error:
+      return PyErr_SetObject(PyExc_RuntimeError, n->op), false;
+    case NodeKind::Function:
+    case NodeKind::Callable:
+      return apply_python(n, grads, out);
+    case NodeKind::Accumulate:
+      return accumulate_grad(n, grads[0]);
+  }
+  return true;
+}
+
+// --- the gradient of a leaf ----------------------------------------------------------------------------------------
+
+static bool same_geometry(Tensor* a, Tensor* b) {
+  return a->ndim == b->ndim && !memcmp(a->geometry, b->geometry, sizeof(int64_t) * 2 * a->ndim);
+}
+
+// Strides a gradient should have: the leaf's where those are dense, else row-major.
+static bool follows_layout(Tensor* g, Tensor* leaf) {
+  if (!(leaf->flags & kDenseNonOverlapping)) return g->contiguous();
+  if (leaf->contiguous() && g->contiguous()) return true;
+  return same_geometry(g, leaf);
+}
+
+static bool has_run_post_hooks(Tensor* leaf) {
+  PyObject* hooks = leaf->extra ? leaf->extra->post_accumulate : nullptr;
+  if (!hooks || !PyDict_GET_SIZE(hooks)) return true;
+  Ref values(PyDict_Values(hooks));
+  for (Py_ssize_t i = 0; values && i < PyList_GET_SIZE(values.p); i++) {
+    Ref done(PyObject_CallOneArg(PyList_GET_ITEM(values.p, i), as_object(leaf)));
+    if (!done) return false;
+  }
+  return static_cast<bool>(values);
+}
+
+static PyObject* first_gradient(Tensor* leaf, PyObject* grad) {
+  Tensor* g = as_tensor(grad);
+  if (tls.grad_enabled) return call_method(grad, "clone");
+  // The engine's buffer holds the only reference (and the caller's array borrows it): nobody can see the tensor change owner.
+  if (Py_REFCNT(grad) == 1 && g->storage && g->storage->refs.load(std::memory_order_relaxed) == 1 && !g->grad_fn &&
+      follows_layout(g, leaf))
+    return Py_NewRef(grad);
+  bool dense = leaf->flags & kDenseNonOverlapping;
+  Ref fresh(as_object(tensor_empty(leaf->sizes(), dense ? leaf->strides() : nullptr, leaf->ndim, g->dtype, g->device)));
+  if (!fresh || g->keys) return g->keys ? call_method(grad, "clone") : nullptr;
+  Ref done(call_method(fresh.p, "copy_", grad));
+  return done ? fresh.release() : nullptr;
+}
+
+bool accumulate_grad(Node* n, PyObject* grad) {
+  if (!grad) return true;
+  Tensor* leaf = as_tensor(n->op);
+  if (!leaf) return true;
+  // Two threads may reach one leaf; a large addition releases the lock halfway.
+  while (n->busy) {
+    Py_BEGIN_ALLOW_THREADS
+    Py_END_ALLOW_THREADS
+  }
+  struct Busy {
+    Node* n;
+    explicit Busy(Node* node) : n(node) { n->busy = true; }
+    ~Busy() { n->busy = false; }
+  };
+  Ref keep = Ref::borrow(as_object(leaf));
+  {
+    Busy busy(n);
+    if (!leaf->grad) {
+      PyObject* first = first_gradient(leaf, grad);
+      if (!first) return false;
+      Py_XSETREF(leaf->grad, first);
+      tensor_track(leaf);
+    } else if (!tls.grad_enabled) {
+      Ref old = Ref::borrow(leaf->grad);
+      Ref done(call_method(old.p, "add_", grad));
+      if (!done) return false;
+    } else {
+      Ref old = Ref::borrow(leaf->grad);
+      PyObject* sum = call_method(old.p, "add", grad);
+      if (!sum) return false;
+      Py_XSETREF(leaf->grad, sum);
+    }
+  }
+  return has_run_post_hooks(leaf);
+}
+
+}  // namespace rl

@@ -1,0 +1,280 @@
+// The autograd attributes of Tensor: grad, grad_fn, requires_grad, detach, backward and their neighbours.
+// Installed on the type after it exists, so that tensor.cpp need not know them. Everything holds the lock.
+#include "tape.h"
+
+namespace rl {
+
+// --- history -------------------------------------------------------------------------------------------------------
+
+static PyObject* get_grad_fn(PyObject* self, void*) {
+  Node* n = tape_grad_fn(as_tensor(self));
+  if (!n) Py_RETURN_NONE;
+  // A stale view that may not be followed: say so now rather than at backward.
+  if (n->kind == NodeKind::Error && as_tensor(self)->view) return PyErr_SetObject(PyExc_RuntimeError, n->op), nullptr;
+  return Py_NewRef(as_object(n));
+}
+
+static PyObject* get_is_leaf(PyObject* self, void*) { return PyBool_FromLong(!tape_grad_fn(as_tensor(self))); }
+static PyObject* get_output_nr(PyObject* self, void*) {
+  tape_grad_fn(as_tensor(self));
+  return PyLong_FromUnsignedLong(as_tensor(self)->output_nr);
+}
+
+static PyObject* get_requires_grad(PyObject* self, void*) { return PyBool_FromLong(tape_requires_grad(as_tensor(self))); }
+
+static bool change_requires_grad(Tensor* t, bool on) {
+  if (tape_grad_fn(t)) {
+    if (on) return true;
+    PyErr_SetString(PyExc_RuntimeError,
+                    "you can only change requires_grad flags of leaf variables. To use a computed tensor as a constant, take "
+                    "x.detach().");
+    return false;
+  }
+  if (on && !is_differentiable(t->dtype)) {
+    PyErr_Format(PyExc_RuntimeError, "only Tensors of floating point and complex dtype can require gradients, got %s", info(t->dtype).name);
+    return false;
+  }
+  if (on && (t->flags & kInference) && !tls.inference) {
+    PyErr_SetString(PyExc_RuntimeError, "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed. Clone it first.");
+    return false;
+  }
+  if (on) t->flags |= kRequiresGrad;
+  else t->flags &= ~kRequiresGrad;
+  return true;
+}
+
+static int set_requires_grad(PyObject* self, PyObject* value, void*) {
+  if (!value) return PyErr_SetString(PyExc_AttributeError, "requires_grad cannot be deleted"), -1;
+  if (!PyBool_Check(value)) return PyErr_Format(PyExc_RuntimeError, "requires_grad must be a bool, got %s", Py_TYPE(value)->tp_name), -1;
+  return change_requires_grad(as_tensor(self), value == Py_True) ? 0 : -1;
+}
+
+static PyObject* m_requires_grad_(PyObject* self, PyObject* args, PyObject* kwargs) {
+  static const char* names[] = {"requires_grad", nullptr};
+  int on = 1;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|p:requires_grad_", const_cast<char**>(names), &on)) return nullptr;
+  return change_requires_grad(as_tensor(self), on) ? Py_NewRef(self) : nullptr;
+}
+
+static PyObject* get_base(PyObject* self, void*) {
+  ViewInfo* v = as_tensor(self)->view;
+  return Py_NewRef(v ? as_object(v->base) : Py_None);
+}
+static PyObject* m_is_view(PyObject* self, PyObject*) { return PyBool_FromLong(as_tensor(self)->view != nullptr); }
+
+// --- gradients -----------------------------------------------------------------------------------------------------
+
+static PyObject* get_grad(PyObject* self, void*) {
+  Tensor* t = as_tensor(self);
+  if (t->grad) return Py_NewRef(t->grad);
+  if (t->grad_fn && !(t->extra && t->extra->retains_grad)) {
+    if (PyErr_WarnEx(PyExc_UserWarning,
+                     "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. It is not filled by backward() "
+                     "unless retain_grad() was called on it before.",
+                     1))
+      return nullptr;
+  }
+  Py_RETURN_NONE;
+}
+
+static bool check_grad(Tensor* t, PyObject* value) {
+  if (!is_tensor(value)) {
+    PyErr_Format(PyExc_TypeError, "assigned grad expected to be a Tensor or None but got grad of type %s", Py_TYPE(value)->tp_name);
+    return false;
+  }
+  Tensor* g = as_tensor(value);
+  if (g == t) return PyErr_SetString(PyExc_RuntimeError, "can't assign Variable as its own grad"), false;
+  if (g->dtype != t->dtype) {
+    PyErr_Format(PyExc_RuntimeError, "attempting to assign a gradient with dtype %s to a tensor with dtype %s: they must be the same",
+                 info(g->dtype).name, info(t->dtype).name);
+    return false;
+  }
+  if (g->device != t->device) {
+    Ref want(device_object(t->device)), got(device_object(g->device));
+    PyErr_Format(PyExc_RuntimeError, "attempting to assign a gradient on device %S to a tensor on device %S: they must be the same", got.p, want.p);
+    return false;
+  }
+  if (g->ndim != t->ndim || memcmp(g->sizes(), t->sizes(), sizeof(int64_t) * t->ndim)) {
+    Ref want(int_tuple(t->sizes(), t->ndim)), got(int_tuple(g->sizes(), g->ndim));
+    PyErr_Format(PyExc_RuntimeError, "attempting to assign a gradient of size %R to a tensor of size %R: they must be the same", got.p, want.p);
+    return false;
+  }
+  return true;
+}
+
+static int set_grad(PyObject* self, PyObject* value, void*) {
+  Tensor* t = as_tensor(self);
+  if (value && value != Py_None) {
+    if (!check_grad(t, value)) return -1;
+    tensor_track(t);
+    Py_XSETREF(t->grad, Py_NewRef(value));
+  } else {
+    Py_CLEAR(t->grad);
+  }
+  return 0;
+}
+
+static PyObject* get_retains_grad(PyObject* self, void*) {
+  AutogradExtra* x = as_tensor(self)->extra;
+  return PyBool_FromLong(x && x->retains_grad && as_tensor(self)->grad_fn);
+}
+
+static PyObject* m_retain_grad(PyObject* self, PyObject*) {
+  Tensor* t = as_tensor(self);
+  if (!tape_requires_grad(t)) return PyErr_SetString(PyExc_RuntimeError, "can't retain_grad on Tensor that has requires_grad=False"), nullptr;
+  Node* n = tape_grad_fn(t);
+  AutogradExtra* x = tensor_extra(t);
+  if (!n || x->retains_grad) Py_RETURN_NONE;
+  Ref weak(PyWeakref_NewRef(self, nullptr));
+  Ref entry(weak ? Py_BuildValue("(IO)", t->output_nr, weak.p) : nullptr);
+  NodeExtra* on_node = node_extra(n);
+  if (!on_node->retained) on_node->retained = PyList_New(0);
+  if (!entry || !on_node->retained || PyList_Append(on_node->retained, entry.p)) return nullptr;
+  x->retains_grad = true;
+  Py_RETURN_NONE;
+}
+
+// --- hooks ---------------------------------------------------------------------------------------------------------
+
+static PyObject* get_hooks(PyObject* self, void*) {
+  AutogradExtra* x = as_tensor(self)->extra;
+  return Py_NewRef(x && x->hooks ? x->hooks : Py_None);
+}
+
+// A leaf's hooks stay with the tensor; others belong to one output of its node.
+static int set_hooks(PyObject* self, PyObject* value, void*) {
+  Tensor* t = as_tensor(self);
+  AutogradExtra* x = tensor_extra(t);
+  if (!value || value == Py_None) {
+    Py_CLEAR(x->hooks);
+    return 0;
+  }
+  if (!PyDict_Check(value)) return PyErr_Format(PyExc_TypeError, "hooks must be a dict, got %s", Py_TYPE(value)->tp_name), -1;
+  if (Node* n = tape_grad_fn(t)) {
+    Ref entry(Py_BuildValue("(IO)", t->output_nr, value));
+    NodeExtra* on_node = node_extra(n);
+    if (!on_node->tensor_hooks) on_node->tensor_hooks = PyList_New(0);
+    if (!entry || !on_node->tensor_hooks || PyList_Append(on_node->tensor_hooks, entry.p)) return -1;
+  }
+  Py_XSETREF(x->hooks, Py_NewRef(value));
+  return 0;
+}
+
+static PyObject* get_post_hooks(PyObject* self, void*) {
+  AutogradExtra* x = as_tensor(self)->extra;
+  return Py_NewRef(x && x->post_accumulate ? x->post_accumulate : Py_None);
+}
+static int set_post_hooks(PyObject* self, PyObject* value, void*) {
+  AutogradExtra* x = tensor_extra(as_tensor(self));
+  if (value && value != Py_None && !PyDict_Check(value)) return PyErr_SetString(PyExc_TypeError, "hooks must be a dict"), -1;
+  Py_XSETREF(x->post_accumulate, value && value != Py_None ? Py_NewRef(value) : nullptr);
+  return 0;
+}
+
+// Forward-mode tangent: any object (the Python side keeps a level and a tensor together), or None.
+static PyObject* get_tangent(PyObject* self, void*) {
+  AutogradExtra* x = as_tensor(self)->extra;
+  return Py_NewRef(x && x->tangent ? x->tangent : Py_None);
+}
+static int set_tangent(PyObject* self, PyObject* value, void*) {
+  Tensor* t = as_tensor(self);
+  AutogradExtra* x = tensor_extra(t);
+  bool on = value && value != Py_None;
+  Py_XSETREF(x->tangent, on ? Py_NewRef(value) : nullptr);
+  if (on) t->keys |= kKeyForwardAD;
+  else t->keys &= ~static_cast<uint32_t>(kKeyForwardAD);
+  return 0;
+}
+
+// --- leaving the graph ---------------------------------------------------------------------------------------------
+
+static PyObject* m_detach(PyObject* self, PyObject*) { return as_object(tensor_shallow_copy(as_tensor(self), true)); }
+
+static PyObject* m_detach_(PyObject* self, PyObject*) {
+  Tensor* t = as_tensor(self);
+  if (t->view && t->view->is_grad_view) {
+    PyErr_SetString(PyExc_RuntimeError, "Can't detach views in-place. Use detach() instead.");
+    return nullptr;
+  }
+  tape_set_grad_fn(t, nullptr, 0);
+  t->flags &= ~kRequiresGrad;
+  return Py_NewRef(self);
+}
+
+// --- backward ------------------------------------------------------------------------------------------------------
+
+template <typename T>
+static PyObject* filled(Tensor* like, T value) {
+  Tensor* t = tensor_empty(like->sizes(), nullptr, like->ndim, like->dtype, like->device);
+  if (t) memcpy(t->data(), &value, sizeof(T));
+  return as_object(t);
+}
+
+// A gradient of one for a one-element tensor, without an op call where the type is common.
+static PyObject* one_like(Tensor* t) {
+  if (t->device.type == kCPU && t->numel == 1) {
+    if (t->dtype == DType::F32) return filled<float>(t, 1.0f);
+    if (t->dtype == DType::F64) return filled<double>(t, 1.0);
+    if (t->dtype == DType::BF16) return filled<uint16_t>(t, 0x3f80);
+    if (t->dtype == DType::F16) return filled<uint16_t>(t, 0x3c00);
+  }
+  Ref empty(as_object(tensor_empty(t->sizes(), nullptr, t->ndim, t->dtype, t->device)));
+  Ref one(PyLong_FromLong(1));
+  return empty && one ? call_method(empty.p, "fill_", one.p) : nullptr;
+}
+
+static PyObject* m_backward(PyObject* self, PyObject* args, PyObject* kwargs) {
+  Tensor* t = as_tensor(self);
+  bool plain = !PyTuple_GET_SIZE(args) && (!kwargs || !PyDict_GET_SIZE(kwargs)) && !t->keys && !tls.keys && is_float(t->dtype);
+  if (plain && t->numel == 1 && tape_grad_fn(t)) {
+    Ref one(one_like(t));
+    if (!one) return nullptr;
+    BackwardCall call;
+    call.roots.push_back({t->grad_fn, t->output_nr});
+    call.gradients.push_back(one.p);
+    if (!engine_run(call, nullptr)) return nullptr;
+    Py_RETURN_NONE;
+  }
+  PyObject* general = PyDict_GetItemString(autograd_callbacks, "tensor_backward");
+  if (!general) return PyErr_SetString(PyExc_RuntimeError, "rushlight.autograd is not loaded"), nullptr;
+  Ref first(PyTuple_Pack(1, self));
+  Ref all(first ? PySequence_Concat(first.p, args) : nullptr);
+  return all ? PyObject_Call(general, all.p, kwargs) : nullptr;
+}
+
+static PyGetSetDef tensor_getset[] = {
+    {"grad", get_grad, set_grad, "the accumulated gradient, or None", nullptr},
+    {"_grad", get_grad, set_grad, nullptr, nullptr},
+    {"grad_fn", get_grad_fn, nullptr, "the node that made this tensor, or None for a leaf", nullptr},
+    {"is_leaf", get_is_leaf, nullptr, "made by the user, not by a recorded op", nullptr},
+    {"output_nr", get_output_nr, nullptr, "which output of grad_fn", nullptr},
+    {"requires_grad", get_requires_grad, set_requires_grad, "whether ops on this tensor are recorded", nullptr},
+    {"retains_grad", get_retains_grad, nullptr, "a non-leaf whose gradient is kept", nullptr},
+    {"_base", get_base, nullptr, "the tensor this one is a view of, or None", nullptr},
+    {"_backward_hooks", get_hooks, set_hooks, nullptr, nullptr},
+    {"_post_accumulate_grad_hooks", get_post_hooks, set_post_hooks, nullptr, nullptr},
+    {"_tangent", get_tangent, set_tangent, "forward-mode tangent record, or None", nullptr},
+    {}};
+
+static PyMethodDef tensor_methods[] = {
+    {"requires_grad_", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(m_requires_grad_)), METH_VARARGS | METH_KEYWORDS, "requires_grad_(requires_grad=True): change the flag, return self"},
+    {"retain_grad", m_retain_grad, METH_NOARGS, "keep the gradient of this non-leaf in .grad"},
+    {"_is_view", m_is_view, METH_NOARGS, nullptr},
+    {"detach", m_detach, METH_NOARGS, "the same data, outside the graph"},
+    {"detach_", m_detach_, METH_NOARGS, "leave the graph in place"},
+    {"backward", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(m_backward)), METH_VARARGS | METH_KEYWORDS, "backward(gradient=None, retain_graph=None, create_graph=False, inputs=None)"},
+    {}};
+
+int init_tape_tensor(PyObject*) {
+  for (PyGetSetDef* g = tensor_getset; g->name; g++) {
+    Ref descriptor(PyDescr_NewGetSet(TensorType, g));
+    if (!descriptor || PyObject_SetAttrString(as_object(TensorType), g->name, descriptor.p)) return -1;
+  }
+  for (PyMethodDef* m = tensor_methods; m->ml_name; m++) {
+    Ref descriptor(PyDescr_NewMethod(TensorType, m));
+    if (!descriptor || PyObject_SetAttrString(as_object(TensorType), m->ml_name, descriptor.p)) return -1;
+  }
+  return 0;
+}
+
+}  // namespace rl
