@@ -74,6 +74,7 @@ static Device call_device(Tensor** tensors, int n) {
 
 // Outputs given by the caller are borrowed; returned outputs are new references.
 static PyObject* run_pointwise(Overload* op, PointwisePlanObject* plan, PyObject** args, Tensor** given) {
+  if (plan->num_out == 0) return Py_NewRef(args[0]);   // nothing to do: `x.to(x.dtype)` is x
   PointwiseCall call;
   for (int i = 0; i < plan->num_in; i++) {
     PyObject* value = args[plan->in_param[i]];
@@ -223,7 +224,7 @@ static PyObject* call_recorded(Overload* op, PyObject** args, bool requires_grad
   Ref result(overload_run(op, args));
   if (!result) return nullptr;
   if (op->is_view && !mark_views(args, result.p)) return nullptr;
-  if (record && !tape_record(op, args, result.p)) return nullptr;
+  if (record && result.p != args[0] && !tape_record(op, args, result.p)) return nullptr;
   return result.release();
 }
 

@@ -293,6 +293,9 @@ bool try_flat(PointwisePlanObject* plan, PointwiseCall& call, Device device, Loo
     Tensor* t = call.tensors[i];
     if (t && (!ref || t->ndim > ref->ndim || (t->ndim == ref->ndim && t->numel > ref->numel))) ref = t;
   }
+  for (int j = 0; j < plan->num_out; j++)   // a given output may be larger than every input: copy_, fill_
+    if (Tensor* t = call.outs[j])
+      if (!ref || t->ndim > ref->ndim || (t->ndim == ref->ndim && t->numel > ref->numel)) ref = t;
   if (!ref) return false;
   auto matches = [&](Tensor* t) { return t == ref || (t->ndim == ref->ndim && !memcmp(t->sizes(), ref->sizes(), sizeof(int64_t) * ref->ndim)); };
   if (!ref->contiguous()) return false;
@@ -323,20 +326,21 @@ bool try_flat(PointwisePlanObject* plan, PointwiseCall& call, Device device, Loo
 bool plan_general(PointwisePlanObject* plan, PointwiseCall& call, Device device, Loop& loop, const char* op) {
   int64_t sizes[kMaxDims];
   int perm[kMaxDims], ndim;
-  if (!broadcast_shape(call.tensors, plan->num_in, sizes, &ndim, op)) return false;
   Tensor* all[kMaxOperands];
   int num = 0;
-  for (int j = 0; j < plan->num_out; j++) {
-    Tensor* out = call.outs[j];
-    if (!out) continue;
+  for (int j = 0; j < plan->num_out; j++)
+    if (call.outs[j]) all[num++] = call.outs[j];
+  int num_given = num;
+  for (int i = 0; i < plan->num_in; i++) all[num++] = call.tensors[i];
+  if (!broadcast_shape(all, num, sizes, &ndim, op)) return false;
+  for (int j = 0; j < num_given; j++) {
+    Tensor* out = all[j];
     if (out->ndim != ndim || memcmp(out->sizes(), sizes, sizeof(int64_t) * ndim)) {
       Ref have(shape_text(out->sizes(), out->ndim)), want(shape_text(sizes, ndim));
       if (have && want) PyErr_Format(PyExc_RuntimeError, "%s: output with shape %U doesn't match the broadcast shape %U", op, have.p, want.p);
       return false;
     }
-    all[num++] = out;
   }
-  for (int i = 0; i < plan->num_in; i++) all[num++] = call.tensors[i];
   order_dims(all, num, sizes, ndim, perm);
   for (int j = 0; j < plan->num_out; j++)
     if (!call.outs[j] && !(call.outs[j] = allocate_ordered(sizes, ndim, perm, plan->out_dtype[j], device))) return false;

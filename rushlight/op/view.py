@@ -28,7 +28,7 @@ class View(OpDefinition):
 
     kind = KIND_PLANNED
     out = False
-    returns_list: ClassVar[bool] = False   # many results come as a list rather than a tuple
+    cacheable: ClassVar[bool] = True   # False where legality depends on more than sizes and strides (offset, storage)
 
     def geometry(self, t: Any, *args: Any) -> Geometry | list[Geometry]:
         """The result's geometry, from the source tensor and the other arguments."""
@@ -37,7 +37,16 @@ class View(OpDefinition):
     def is_view(self) -> bool:
         return True
 
+    def run(self, *args: Any) -> Any:
+        t = args[0]
+        g = self.geometry(*args)
+        assert isinstance(g, Geometry), "uncacheable views have one result"
+        own = t.storage_offset() * t.itemsize // (g.dtype or t.dtype).itemsize
+        return _C.alias(t, g.sizes, g.strides, own + g.offset, g.dtype or t.dtype)
+
     def plan(self, args: tuple) -> Any:
+        if not self.cacheable:
+            return None
         t = args[0]
         made = self.geometry(t, *args[1:])
         many = isinstance(made, list)

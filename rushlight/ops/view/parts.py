@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from ... import _C
 from ...op import Composite, Geometry, Meta, View, find_op, wrap_dim
 
 
@@ -206,21 +205,12 @@ class AsStrided(View):
     """Any geometry over the storage; `storage_offset` counts from its start."""
 
     schema = "as_strided(Tensor(a) input, int[] size, int[] stride, int? storage_offset=None) -> Tensor(a)"
-    inplace = False
+    cacheable = False
 
     def geometry(self, t, size, stride, storage_offset):
         check_strided(t, size, stride, storage_offset)
         start = t.storage_offset() if storage_offset is None else storage_offset
         return Geometry(tuple(size), tuple(stride), start - t.storage_offset())
-
-    def plan(self, args):
-        # The plan is keyed by geometry, not by offset or storage size: never replay it.
-        self.geometry(args[0], *args[1:])
-        return None
-
-    def run(self, input, size, stride, storage_offset):
-        g = self.geometry(input, size, stride, storage_offset)
-        return as_strided_alias(input, g)
 
     def vjp(self, g, input, size, stride, storage_offset):
         return {"input": as_strided_gradient(g, input, size, stride, storage_offset)}
@@ -243,11 +233,6 @@ def check_strided(t: Any, size: Any, stride: Any, storage_offset: int | None) ->
     have = t.untyped_storage().nbytes()
     if need > have:
         raise RuntimeError(f"as_strided: setStorage: sizes {list(size)}, strides {list(stride)}, storage offset {start}, and itemsize {t.itemsize} requiring a storage size of {need} are out of bounds for storage of size {have}")
-
-
-def as_strided_alias(t: Any, g: Geometry) -> Any:
-    """The aliasing tensor for a geometry relative to `t`."""
-    return _C.alias(t, g.sizes, g.strides, t.storage_offset() + g.offset)
 
 
 def as_strided_gradient(g: Any, input: Any, size: Any, stride: Any, storage_offset: int | None) -> Any:

@@ -29,6 +29,7 @@ class ViewAsComplex(View):
 
     schema = "view_as_complex(Tensor(a) input) -> Tensor(a)"
     method = False
+    cacheable = False
 
     def geometry(self, t):
         if t.dtype not in _WHOLE:

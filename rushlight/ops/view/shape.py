@@ -55,6 +55,7 @@ class ViewDtype(View):
 
     schema = "view.dtype(Tensor(a) input, dtype dtype) -> Tensor(a)"
     function = False
+    cacheable = False
 
     def geometry(self, t, dtype):
         old, new = t.dtype.itemsize, dtype.itemsize
