@@ -14,6 +14,7 @@
 #include <cstring>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace rl {
@@ -56,6 +57,8 @@ struct File {
     const uint8_t* first = range(table.sh_offset, table.sh_size) + offset;
     const void* end = std::memchr(first, 0, table.sh_size - offset);
     if (!end) refuse("a name has no end");
+    for (const uint8_t* at = first; at != end; at++)
+      if (*at <= ' ' || *at > '~') refuse("a name is not plain text");
     return std::string(reinterpret_cast<const char*>(first), static_cast<const uint8_t*>(end) - first);
   }
 };
@@ -303,13 +306,14 @@ class Image {
 #endif
 
   PyObject* exported() const {
+    std::vector<std::pair<std::string, uint8_t*>> found;
+    for (size_t k = 1; k < symbols_.size(); k++)
+      if (ELF64_ST_BIND(symbols_[k].st_info) == STB_GLOBAL && !external_[k] && addresses_[k])
+        found.emplace_back(file_.text(section(names_), symbols_[k].st_name), addresses_[k]);
     PyObject* names = PyDict_New();
     if (!names) return nullptr;
-    for (size_t k = 1; k < symbols_.size(); k++) {
-      const Elf64_Sym& symbol = symbols_[k];
-      if (ELF64_ST_BIND(symbol.st_info) != STB_GLOBAL || external_[k] || !addresses_[k]) continue;
-      const std::string name = file_.text(section(names_), symbol.st_name);
-      PyObject* address = PyLong_FromVoidPtr(addresses_[k]);
+    for (const auto& [name, where] : found) {
+      PyObject* address = PyLong_FromVoidPtr(where);
       const int failed = address ? PyDict_SetItemString(names, name.c_str(), address) : -1;
       Py_XDECREF(address);
       if (failed) {

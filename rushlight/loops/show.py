@@ -57,7 +57,7 @@ def _reduce(s: Reduce, indent: str) -> list[str]:
 
 def _store(s: Store, indent: str) -> list[str]:
     where = "." if s.index is None else spell(s.index)
-    return _assign(f"x{s.operand}[{where}] {_SIGN[s.combine]}", s.value, indent)
+    return _assign(f"x{s.operand}[{where}] {_SIGN.get(s.combine, s.combine)}", s.value, indent)
 
 
 def _if(s: If, indent: str) -> list[str]:

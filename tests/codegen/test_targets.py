@@ -1,0 +1,87 @@
+"""The same nests as objects for other processors, and as PTX that ptxas accepts."""
+
+from __future__ import annotations
+
+import shutil
+import struct
+import subprocess
+
+import pytest
+
+from rushlight import codegen
+from rushlight.codegen.targets import find_target
+from rushlight.loops import expr as e
+from rushlight.loops.nest import Assign, Check, For, Local, Nest, Store, operands, pointwise_nest, reduction, rows
+
+ZERO = e.const(0, "i64")
+i, j, n = e.var("i"), e.var("j"), e.var("n")
+
+
+def make_nests() -> dict[str, Nest]:
+    x, y = e.arg(0, "f32"), e.arg(1, "f32")
+    at = e.load(1, i, "i64")
+    total = reduction("j", ZERO, n, ["acc"], [e.const(0.0, "f32")], lambda a: [a[0] + e.load(0, i * n + j, "f32")],
+                      lambda a, b: [a[0] + b[0]], blocked=True)  # fmt: skip
+    half = e.cast(e.fma(e.cast(e.arg(0, "bf16"), "f32"), e.cast(e.arg(1, "f16"), "f32"), 1.0), "f8e4m3fn")
+    running = e.var("s", "f64")
+    return {
+        "add": pointwise_nest("add", ["f32", "f32"], ["f32"], [x + y]),
+        "narrow": pointwise_nest("narrow", ["bf16", "f16"], ["f8e4m3fn"], [half]),
+        "compare": pointwise_nest("compare", ["f32", "f32"], ["b1"], [e.lt(x, e.sqrt(y))]),
+        "multiply": pointwise_nest("multiply", ["c64", "c64"], ["c64"], [e.arg(0, "c64") * e.arg(1, "c64")]),
+        "integers": pointwise_nest("integers", ["f32"], ["i32"], [e.idiv(e.cast(x, "i32"), e.const(7, "i32"))]),
+        "row_sum": Nest("row_sum", operands(["f32"], ["f32"]), ("n",), rows(total, Store(1, i, e.var("acc", "f32")))),
+        "take": Nest("take", operands(["f32", "i64"], ["f32"], ["i64"]), ("n",), rows(
+            Check(e.and_(e.ge(at, 0), e.lt(at, n)), 3, i + 1), Store(2, i, e.load(0, at, "f32")))),
+        "scan": Nest("scan", operands(["f64"], ["f64"]), ("n",), rows(
+            Local("s", e.const(0.0, "f64")),
+            For("j", ZERO, n, (Assign("s", running + e.load(0, i * n + j, "f64")), Store(1, i * n + j, running))))),
+        "scatter_add": Nest("scatter_add", operands(["f32", "i64"], ["f32"]), (), rows(
+            Store(2, at, e.load(0, i, "f32"), "add"), vector=True)),
+    }  # fmt: skip
+
+
+NESTS = make_nests()
+MACHINES = {"x86-64-avx2": 62, "x86-64-avx512": 62, "aarch64": 183, "riscv64": 243}
+
+
+@pytest.mark.parametrize("name", NESTS)
+@pytest.mark.parametrize("target", MACHINES)
+def test_elf_objects_for_other_processors(target, name):
+    code = codegen.emit_object(NESTS[name], target)
+    assert code[:4] == b"\x7fELF" and code[4] == 2
+    assert struct.unpack_from("<HH", code, 16) == (1, MACHINES[target])
+    assert name.encode() in code
+
+
+@pytest.mark.parametrize("name", NESTS)
+def test_webassembly_objects(name):
+    code = codegen.emit_object(NESTS[name], "wasm32")
+    assert code[:8] == b"\0asm\x01\0\0\0" and name.encode() in code
+
+
+@pytest.mark.parametrize("target,register", [("x86-64-avx2", "%ymm"), ("x86-64-avx512", "%zmm"), ("aarch64", ".4s"),
+                                             ("riscv64", "vfadd"), ("wasm32", "f32x4.add")])  # fmt: skip
+def test_add_uses_the_target_s_vectors(target, register):
+    assert register in codegen.emit_asm(NESTS["add"], target)
+
+
+@pytest.mark.parametrize("name", NESTS)
+def test_ptx_is_a_kernel(name):
+    text = codegen.emit_ptx(NESTS[name])
+    assert f".entry {name}(" in text and "%ctaid.x" in text
+
+
+@pytest.mark.skipif(shutil.which("ptxas") is None, reason="ptxas is not installed")
+@pytest.mark.parametrize("name", NESTS)
+def test_ptxas_accepts(name, tmp_path):
+    source = tmp_path / "kernel.ptx"
+    source.write_text(codegen.emit_ptx(NESTS[name]))
+    done = subprocess.run(["ptxas", "-arch=sm_90", str(source), "-o", str(tmp_path / "kernel.cubin")],
+                          capture_output=True, text=True, check=False)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+
+
+def test_unknown_target_names_the_known_ones():
+    with pytest.raises(ValueError, match="riscv64"):
+        find_target("pdp11")
