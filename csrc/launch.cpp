@@ -1,7 +1,6 @@
 // The pointwise launch: broadcast, choose the output layout, coalesce dims, run the kernel over two inner dims.
-#include <complex>
-
 #include "geometry.h"
+#include "number.h"
 #include "plan.h"
 #include "pool.h"
 
@@ -11,60 +10,6 @@ namespace {
 
 constexpr int64_t kGrain = 32768;        // elements per chunk
 constexpr int kMaxOperands = 24;
-
-// --- scalars ----------------------------------------------------------------------------------------------------------
-
-template <typename T>
-void put(char* at, T value) { memcpy(at, &value, sizeof(T)); }
-
-bool put_integer(char* at, DType d, int64_t v) {
-  switch (d) {
-    case DType::Bool: put<uint8_t>(at, v != 0); return true;
-    case DType::U8: put<uint8_t>(at, static_cast<uint8_t>(v)); return true;
-    case DType::I8: put<int8_t>(at, static_cast<int8_t>(v)); return true;
-    case DType::U16: put<uint16_t>(at, static_cast<uint16_t>(v)); return true;
-    case DType::I16: put<int16_t>(at, static_cast<int16_t>(v)); return true;
-    case DType::U32: put<uint32_t>(at, static_cast<uint32_t>(v)); return true;
-    case DType::I32: put<int32_t>(at, static_cast<int32_t>(v)); return true;
-    case DType::U64:
-    case DType::I64: put<int64_t>(at, v); return true;
-    default: return false;
-  }
-}
-
-// Kernels take scalars in integer, f32, f64 or complex types; half types compute in f32, so none is needed here.
-bool put_scalar(char* at, DType d, PyObject* number, const char* op) {
-  if (info(d).complex) {
-    Py_complex c = PyComplex_AsCComplex(number);
-    if (PyErr_Occurred()) return false;
-    if (d == DType::C64) put(at, std::complex<float>(static_cast<float>(c.real), static_cast<float>(c.imag)));
-    else put(at, std::complex<double>(c.real, c.imag));
-    return true;
-  }
-  if (is_float(d)) {
-    double v = PyFloat_AsDouble(number);
-    if (v == -1 && PyErr_Occurred()) return false;
-    if (d == DType::F64) put(at, v);
-    else if (d == DType::F32) put(at, static_cast<float>(v));
-    else return PyErr_Format(PyExc_RuntimeError, "%s: a scalar operand cannot have type %s", op, info(d).name), false;
-    return true;
-  }
-  if (PyFloat_Check(number)) {
-    double v = PyFloat_AS_DOUBLE(number);
-    if (d == DType::Bool) return put_integer(at, d, v != 0);
-    return put_integer(at, d, static_cast<int64_t>(v));
-  }
-  int overflow = 0;
-  int64_t v = PyLong_AsLongLongAndOverflow(number, &overflow);
-  if (v == -1 && PyErr_Occurred()) return false;
-  if (overflow > 0 && d == DType::U64) {
-    uint64_t u = PyLong_AsUnsignedLongLong(number);
-    if (PyErr_Occurred()) return false;
-    return put_integer(at, d, static_cast<int64_t>(u));
-  }
-  if (overflow) return PyErr_Format(PyExc_RuntimeError, "%s: value %R cannot be converted to type int64 without overflow", op, number), false;
-  return put_integer(at, d, v);
-}
 
 // --- geometry -----------------------------------------------------------------------------------------------------------
 
@@ -373,7 +318,7 @@ bool pointwise_launch(PointwisePlanObject* plan, PointwiseCall& call, Device dev
   // Numbers go in last: planning fills the pointers of tensors only.
   for (int i = 0; ready && i < plan->num_in; i++) {
     if (call.tensors[i]) continue;
-    ready = put_scalar(scalars[i], plan->in_dtype[i], call.scalars[i], op);
+    ready = store_number(call.scalars[i], plan->in_dtype[i], scalars[i], Overflow::Wrap);
     loop.ptrs[i] = scalars[i];
     for (int d = 0; d < loop.ndim; d++) loop.strides[i][d] = 0;
   }

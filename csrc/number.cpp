@@ -358,7 +358,16 @@ static PyObject* py_number_dtype(PyObject*, PyObject* number) {
   Py_RETURN_NONE;
 }
 
+static PyObject* py_number_bytes(PyObject*, PyObject* args) {
+  PyObject *number, *dtype;
+  char bytes[16];
+  if (!PyArg_ParseTuple(args, "OO!:number_bytes", &number, DTypeType, &dtype)) return nullptr;
+  if (!store_number(number, dtype_of(dtype), bytes)) return nullptr;
+  return PyBytes_FromStringAndSize(bytes, itemsize(dtype_of(dtype)));
+}
+
 static PyMethodDef functions[] = {
+    {"number_bytes", py_number_bytes, METH_VARARGS, "number_bytes(number, dtype): one element as bytes"},
     {"get_default_dtype", py_get_default, METH_NOARGS, "the dtype Python floats get"},
     {"set_default_dtype", py_set_default, METH_O, "set the dtype Python floats get"},
     {"promote_types", py_promote, METH_VARARGS, "promote_types(a, b): the dtype that holds both"},

@@ -14,31 +14,19 @@ from ._C import dtype
 
 DIMENSIONED, ZERO_DIM, NUMBER = 0, 1, 2
 
-_INTS = (_C.uint8, _C.int8, _C.int16, _C.int32, _C.int64)
-_WIDE_UNSIGNED = (_C.uint16, _C.uint32, _C.uint64)
-_FLOATS = (_C.float16, _C.bfloat16, _C.float32, _C.float64)
-_FLOAT8 = (_C.float8_e4m3fn, _C.float8_e5m2)
-
-_default_float = _C.float32
-
-
-def default_dtype() -> dtype:
-    """The type of new tensors made from Python floats."""
-    return _default_float
+default_dtype = _C.get_default_dtype
+promote_types = _C.promote_types
 
 
 def set_default_dtype(d: dtype) -> None:
     """Make `d`, a floating type, the type of new tensors made from Python floats."""
-    global _default_float
-    if not isinstance(d, dtype) or not d.is_floating_point or d in _FLOAT8:
-        raise TypeError(f"set_default_dtype: only floating-point types are supported as the default type, got {d}")
-    _default_float = d
+    _C.set_default_dtype(d)
     _C.forget_plans()
 
 
 def default_complex() -> dtype:
     """The complex type that goes with the default floating type."""
-    return _default_float.to_complex()
+    return default_dtype().to_complex()
 
 
 def rank(d: dtype) -> int:
@@ -50,45 +38,6 @@ def rank(d: dtype) -> int:
     return 0 if d is _C.bool else 1
 
 
-def _promote_floats(a: dtype, b: dtype) -> dtype:
-    if {a, b} == {_C.float16, _C.bfloat16}:
-        return _C.float32
-    return a if _FLOATS.index(a) >= _FLOATS.index(b) else b
-
-
-def _promote_ints(a: dtype, b: dtype) -> dtype:
-    if a in _WIDE_UNSIGNED or b in _WIDE_UNSIGNED:
-        unsigned = [d for d in (a, b) if not d.is_signed]
-        if len(unsigned) == 2:
-            return a if a.itemsize >= b.itemsize else b
-        raise RuntimeError(f"Promotion for uint16, uint32, uint64 types is not supported, attempted to promote {a.name} and {b.name}")
-    if _C.uint8 in (a, b):
-        other = b if a is _C.uint8 else a
-        return _C.int16 if other is _C.int8 else other
-    return a if a.itemsize >= b.itemsize else b
-
-
-def promote_types(a: dtype, b: dtype) -> dtype:
-    """The smallest type that holds values of both."""
-    if a is b:
-        return a
-    if a in _FLOAT8 or b in _FLOAT8:
-        if rank(a) == rank(b):
-            raise RuntimeError(f"Promotion for Float8 Types is not supported, attempted to promote {a.name} and {b.name}")
-        return a if rank(a) > rank(b) else b
-    ra, rb = rank(a), rank(b)
-    if ra < rb:
-        a, b, ra, rb = b, a, rb, ra
-    if ra == 3:
-        if rb < 2:
-            return a
-        wide = a is _C.complex128 or b in (_C.float64, _C.complex128)
-        return _C.complex128 if wide else _C.complex64
-    if ra == rb:
-        return _promote_floats(a, b) if ra == 2 else _promote_ints(a, b)
-    return a
-
-
 def number_dtype(value: Any) -> dtype:
     """The type a Python number stands for."""
     if isinstance(value, bool):
@@ -96,7 +45,7 @@ def number_dtype(value: Any) -> dtype:
     if isinstance(value, int):
         return _C.int64
     if isinstance(value, float):
-        return _default_float
+        return default_dtype()
     return default_complex()
 
 
@@ -157,4 +106,4 @@ def can_cast(source: dtype, target: dtype) -> bool:
 
 def to_float(d: dtype) -> dtype:
     """Integers and bool become the default floating type; others stay."""
-    return _default_float if rank(d) < 2 else d
+    return default_dtype() if rank(d) < 2 else d

@@ -1,0 +1,122 @@
+"""Factories: ops that make tensors from sizes and values rather than from tensors.
+
+Enters: a definition with `fill` naming the value of every element. Leaves: plans with one fresh output and the
+kernels that fill it, replayed by the core. `requires_grad=True` and explicit layouts take the Python path.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from .. import _C
+from ..loops import expr
+from ..loops.nest import pointwise_nest
+from ..promotion import default_dtype
+from .definition import KIND_PLANNED, OpDefinition
+from .pointwise import compile_for
+
+ROW = 32768   # elements a fill kernel writes per row: rows are what threads share
+
+_default_device = _C.device("cpu")
+_fill_kernels: dict[tuple[str, str], Any] = {}
+
+
+def default_device() -> Any:
+    """Where new tensors go when no device is named."""
+    return _default_device
+
+
+def set_default_device(device: Any) -> None:
+    """Make `device` the place of new tensors; None means cpu."""
+    global _default_device
+    _default_device = _C.device("cpu" if device is None else device)
+    _C.forget_plans()
+
+
+OPTIONS = "*, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=False, bool requires_grad=False"
+
+
+def check_options(name: str, layout: Any, pin_memory: Any) -> None:
+    """Refuse what this core does not have, by name."""
+    if layout is not None and str(layout).rpartition(".")[2] != "strided":
+        raise RuntimeError(f"{name}: layout {layout} is not supported; only strided tensors can be made here")
+    if pin_memory:
+        raise RuntimeError(f"{name}: pin_memory=True needs a CUDA device, and none is available")
+
+
+def scalar_bytes(value: Any, dtype: Any) -> bytes:
+    """The bytes of one element."""
+    return _C.number_bytes(value, dtype)
+
+
+def fill_steps(target: int, value: Any, dtype: Any, numel: int, device: Any) -> list[tuple]:
+    """Steps that write `value` to every element of slot `target`."""
+    if not numel:
+        return []
+    key = (dtype.code, device.type)
+    kernel = _fill_kernels.get(key)
+    if kernel is None and device.type != "meta":
+        made = compile_for(device, pointwise_nest("fill", [dtype.code], [dtype.code], [expr.arg(0, dtype.code)]))
+        kernel = _fill_kernels[key] = made if isinstance(made, int) else ("handle", made)
+    constants, size = scalar_bytes(value, dtype).ljust(16, b"\0"), dtype.itemsize
+    rows, rest = divmod(numel, ROW)
+    steps = []
+    if rows:
+        steps.append((kernel, [(-1, 0), target], [ROW, 0, size, 0, ROW * size], rows, 1 if rows < 8 else 2, -1, constants))
+    if rest:
+        steps.append((kernel, [(-1, 0), (target, rows * ROW * size)], [rest, 0, size, 0, 0], 1, 1, -1, constants))
+    return steps
+
+
+class Factory(OpDefinition):
+    """A definition that makes a tensor; the last five parameters are PyTorch's tensor options."""
+
+    kind = KIND_PLANNED
+    method = False
+    differentiable = False
+    options: ClassVar[int] = 5
+
+    def shape(self, *args: Any) -> tuple[int, ...]:
+        """Sizes of the result."""
+        return tuple(args[0])
+
+    def dtype(self, *args: Any) -> Any:
+        """The dtype when none is given."""
+        return default_dtype()
+
+    def value(self, *args: Any) -> Any:
+        """The number every element gets."""
+        raise NotImplementedError
+
+    def split(self, args: tuple) -> tuple[tuple, Any, Any, bool]:
+        """Own arguments, dtype, device, requires_grad."""
+        own, (dtype, layout, device, pin_memory, requires_grad) = args[: -self.options], args[-self.options :]
+        check_options(self.name, layout, pin_memory)
+        return own, dtype or self.dtype(*own), _C.device(device) if device is not None else _default_device, requires_grad
+
+    def plan(self, args: tuple) -> Any:
+        own, dtype, device, requires_grad = self.split(args)
+        if requires_grad:
+            return None
+        return self.make(own, dtype, device)
+
+    def make(self, own: tuple, dtype: Any, device: Any) -> Any:
+        shape = self.shape(*own)
+        check_sizes(self.name, shape)
+        numel = 1
+        for s in shape:
+            numel *= s
+        steps = fill_steps(0, self.value(*own), dtype, numel, device)
+        return _C.Plan(0, device, [("new", dtype, shape, None, -1, 0)], steps)
+
+    def run(self, *args: Any) -> Any:
+        own, dtype, device, requires_grad = self.split(args)
+        result = self.make(own, dtype, device)()
+        return result.requires_grad_() if requires_grad else result
+
+
+def check_sizes(name: str, shape: tuple[int, ...]) -> None:
+    """Sizes must not be negative."""
+    for s in shape:
+        if s < 0:
+            raise RuntimeError(f"{name}: Trying to create tensor with negative dimension {s}: {list(shape)}")

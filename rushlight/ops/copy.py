@@ -1,0 +1,301 @@
+"""Copies and casts: clone, copy_, to, contiguous, fill_ and the one-word casts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import _C
+from ..shape import channels_last, channels_last_3d, contiguous_format, preserve_format
+from ..op import Composite, Meta, Pointwise, Promote, find_op
+from ..op.pointwise import device_handlers
+
+
+class _Move(Pointwise):
+    """What copies share: elements pass through in their own type, and any dtype may go to any other."""
+
+    promote = Promote.KEEP
+    inplace = False
+    out = False
+
+    def operand_compute(self, i, compute, own):
+        return own
+
+    def refuse_dtype(self, common):
+        """Every type can be moved."""
+
+
+class Clone(_Move):
+    """A copy with memory of its own."""
+
+    schema = "clone(Tensor input, *, memory_format? memory_format=None) -> Tensor"
+
+    def expr(self, s, x, memory_format):
+        return x
+
+    def vjp(self, s, g):
+        return {"input": g}
+
+    def plan(self, args):
+        input, memory_format = args
+        if memory_format in (None, preserve_format) and input._is_dense():
+            return super().plan(args)
+        return None   # another layout: made below
+
+    def run(self, input, memory_format):
+        return _C.empty(input.shape, strides_for(input, memory_format), input.dtype, input.device).copy_(input)
+
+
+def strides_for(t: Any, memory_format: Any) -> tuple[int, ...] | None:
+    """Strides of a fresh tensor shaped like `t` in a memory format; None for row-major."""
+    if memory_format is contiguous_format:
+        return None
+    if memory_format in (channels_last, channels_last_3d):
+        want = 4 if memory_format is channels_last else 5
+        if t.ndim != want:
+            raise RuntimeError(f"required rank {want} tensor to use {memory_format} format, got shape {list(t.shape)}")
+        return ordered_strides(t.shape, (1, *range(want - 1, 1, -1), 0))
+    if t._is_dense():
+        return t.stride()
+    # Keep the order of dims by stride, close the gaps.
+    return ordered_strides(t.shape, sorted(range(t.ndim), key=lambda d: (t.stride(d), -d)))
+
+
+def ordered_strides(shape: Any, fastest_first: Any) -> tuple[int, ...]:
+    """Dense strides with dims laid out from fastest to slowest as listed."""
+    strides, step = [0] * len(shape), 1
+    for d in fastest_first:
+        strides[d] = step
+        step *= max(shape[d], 1)
+    return tuple(strides)
+
+
+class Copy(_Move):
+    """The elements of `src`, broadcast and converted, written over `input`."""
+
+    schema = "copy(Tensor input, Tensor src, bool non_blocking=False) -> Tensor"
+    function = False
+    method = False
+    inplace = True
+
+    def expr(self, s, input, src, non_blocking):
+        return src
+
+    def vjp(self, s, g):
+        return {"input": s.const(0, g.dtype), "src": g}
+
+    def operand_indices(self, args):
+        return [1] if self.is_inplace else [0, 1]
+
+    def common_dtype(self, args, operands):
+        return args[0].dtype
+
+    def output_dtype(self, common, args, k, value):
+        return args[0].dtype
+
+    def plan(self, args):
+        return super().plan(args) if args[0].device == args[1].device else None
+
+    def run(self, input, src, non_blocking):
+        """Between devices: a dense block of bytes travels, conversion and layout happen on one side."""
+        if "meta" in (src.device.type, input.device.type):
+            if input.device.type == "meta":
+                return input
+            raise NotImplementedError("Cannot copy out of meta tensor; no data!")
+        dense = src.expand(input.shape).to(input.dtype).contiguous()
+        landing = input if input._is_contiguous() else _C.empty(input.shape, None, input.dtype, input.device)
+        transfer(landing, dense)
+        if landing is not input:
+            input.copy_(landing)
+        return input
+
+
+def transfer(target: Any, source: Any) -> None:
+    """Bytes of a contiguous tensor to a contiguous tensor of the same type on another device."""
+    nbytes = source.numel() * source.itemsize
+    if not nbytes:
+        return
+    handler = device_handlers[target.device.type if target.device.type != "cpu" else source.device.type]
+    if source.device.type == "cpu":
+        handler.copy_from_host(target.data_ptr(), source.data_ptr(), nbytes, target.device.index or 0)
+    elif target.device.type == "cpu":
+        handler.copy_to_host(target.data_ptr(), source.data_ptr(), nbytes, source.device.index or 0)
+    elif source.device.type == target.device.type:
+        handler.copy_within(target.data_ptr(), source.data_ptr(), nbytes, target.device.index or 0)
+    else:
+        host = _C.empty(source.shape, None, source.dtype, None)
+        transfer(host, source)
+        transfer(target, host)
+
+
+class Fill(_Move):
+    """Every element set to one value."""
+
+    schema = "fill(Tensor input, Tensor|Scalar value) -> Tensor"
+    inplace = True
+
+    def expr(self, s, input, value):
+        return value
+
+    def vjp(self, s, g):
+        return {"input": s.const(0, g.dtype), "value": g}
+
+    def operand_indices(self, args):
+        return [1] if self.is_inplace else [0, 1]
+
+    def common_dtype(self, args, operands):
+        return args[0].dtype
+
+    def output_dtype(self, common, args, k, value):
+        return args[0].dtype
+
+    def check(self, input, value):
+        if isinstance(value, _C.Tensor) and value.ndim:
+            raise RuntimeError(f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions.")
+
+
+class Zero(_Move):
+    """Every element set to zero."""
+
+    schema = "zero(Tensor input) -> Tensor"
+    function = False
+    method = False
+    inplace = True
+
+    def expr(self, s, input):
+        return s.const(0, input.dtype)
+
+    def vjp(self, s, g):
+        return {"input": s.const(0, g.dtype)}
+
+
+class To(_Move):
+    """`input` itself if it already has the dtype, else a converted copy."""
+
+    schema = "to(Tensor input, dtype dtype, bool non_blocking=False, bool copy=False, *, memory_format? memory_format=None) -> Tensor"
+    function = False
+
+    def expr(self, s, x, dtype, non_blocking, copy, memory_format):
+        return x
+
+    def vjp(self, s, g):
+        return {"input": g}
+
+    def output_dtype(self, common, args, k, value):
+        return args[1]
+
+    def plan(self, args):
+        input, dtype, _, copy, memory_format = args
+        if memory_format in (None, preserve_format):
+            if input.dtype is dtype and not copy:
+                return _C.PointwisePlan(None, [], [])
+            if input._is_dense() or input.device.type == "meta":
+                return super().plan(args)
+        return None
+
+    def run(self, input, dtype, non_blocking, copy, memory_format):
+        if input.dtype is dtype and not copy and has_format(input, memory_format):
+            return input
+        return _C.empty(input.shape, strides_for(input, memory_format), dtype, input.device).copy_(input)
+
+
+def has_format(t: Any, memory_format: Any) -> bool:
+    """Whether a tensor already is laid out as asked."""
+    if memory_format in (None, preserve_format):
+        return True
+    return t._is_contiguous() if memory_format is contiguous_format else t._is_channels_last()
+
+
+class ToDevice(Composite):
+    """`input` on a device, and with a dtype, copied only where needed."""
+
+    schema = (
+        "to.device(Tensor input, device device, dtype? dtype=None, bool non_blocking=False, bool copy=False, *, memory_format? memory_format=None) -> Tensor",
+        "to.other(Tensor input, Tensor other, bool non_blocking=False, bool copy=False, *, memory_format? memory_format=None) -> Tensor",
+        "to.keywords(Tensor input, *, device? device=None, dtype? dtype=None, bool non_blocking=False, bool copy=False, memory_format? memory_format=None) -> Tensor",
+    )
+    function = False
+    out = False
+
+    def compute(self, input, *rest):
+        if self.spec.overload == "other":
+            other, non_blocking, copy, memory_format = rest
+            device, dtype = other.device, other.dtype
+        else:
+            device, dtype, non_blocking, copy, memory_format = rest
+        target = input.device if device is None else resolve_device(device)
+        dtype = dtype or input.dtype
+        if target == input.device:
+            return input.to(dtype, non_blocking, copy, memory_format=memory_format)
+        return find_op("_move_to_device")(input, target, dtype, memory_format)
+
+
+def resolve_device(device: Any) -> Any:
+    """A device object with the index tensors on it report."""
+    return _C.empty((0,), None, _C.uint8, device).device
+
+
+class MoveToDevice(Composite):
+    """A copy on another device."""
+
+    schema = "_move_to_device(Tensor input, device device, dtype dtype, memory_format? memory_format=None) -> Tensor"
+    function = method = False
+    out = False
+
+    def compute(self, input, device, dtype, memory_format):
+        return _C.empty(input.shape, strides_for(input, memory_format), dtype, device).copy_(input)
+
+    def vjp(self, g, input: Meta):
+        return {"input": g.to(input.device, input.dtype)}
+
+
+class Contiguous(Composite):
+    """`input` itself if it is laid out as asked, else a copy that is."""
+
+    schema = "contiguous(Tensor input, *, memory_format? memory_format=None) -> Tensor"
+    function = False
+    out = False
+
+    def compute(self, input, memory_format):
+        if memory_format is preserve_format:
+            raise RuntimeError("preserve memory format is unsupported by the contiguous operator")
+        wanted = memory_format or contiguous_format
+        return input if has_format(input, wanted) else input.clone(memory_format=wanted)
+
+
+def _cast(name: str, dtype: Any) -> type:
+    def compute(self, input, memory_format):
+        return input.to(dtype, memory_format=memory_format)
+
+    return type(name.title(), (Composite,), {
+        "schema": f"{name}(Tensor input, memory_format? memory_format=None) -> Tensor", "function": False, "out": False,
+        "compute": compute, "__doc__": f"`input` as {dtype.name}.", "__module__": __name__,
+    })  # fmt: skip
+
+
+for _name, _dtype in {
+    "float": _C.float32, "double": _C.float64, "half": _C.float16, "bfloat16": _C.bfloat16, "int": _C.int32, "long": _C.int64,
+    "short": _C.int16, "char": _C.int8, "byte": _C.uint8, "bool": _C.bool, "cfloat": _C.complex64, "cdouble": _C.complex128,
+}.items():  # fmt: skip
+    _cast(_name, _dtype)
+
+
+class TypeAs(Composite):
+    """`input` with the dtype (and device) of `other`."""
+
+    schema = "type_as(Tensor input, Tensor other) -> Tensor"
+    function = False
+    out = False
+
+    def compute(self, input, other):
+        return input.to(other.device, other.dtype)
+
+
+class Cpu(Composite):
+    """`input` in host memory."""
+
+    schema = "cpu(Tensor input, memory_format? memory_format=None) -> Tensor"
+    function = False
+    out = False
+
+    def compute(self, input, memory_format):
+        return input if input.device.type == "cpu" else input.to("cpu", memory_format=memory_format)
