@@ -52,7 +52,7 @@ _NODES: dict[tuple, weakref.ref] = {}
 class Value:
     """One node. Build it with the functions of this module, never directly."""
 
-    __slots__ = ("op", "args", "dtype", "attr", "_digest", "__weakref__")
+    __slots__ = ("__weakref__", "_digest", "args", "attr", "dtype", "op")
 
     op: str
     args: tuple[Value, ...]
@@ -60,9 +60,11 @@ class Value:
     attr: object
 
     def __repr__(self) -> str:
-        return f"<{self.dtype} {spell(self)}>"
+        return f"<{self.dtype} {self}>"
 
     def __str__(self) -> str:
+        from rushlight.loops.text import spell  # the printer imports this module; most values are never printed
+
         return spell(self)
 
     def __reduce__(self):
@@ -83,34 +85,6 @@ class Value:
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"Value is immutable, cannot set {name}")
-
-    def __add__(self, other): return add(self, other)
-    def __radd__(self, other): return add(other, self)
-    def __sub__(self, other): return sub(self, other)
-    def __rsub__(self, other): return sub(other, self)
-    def __mul__(self, other): return mul(self, other)
-    def __rmul__(self, other): return mul(other, self)
-    def __truediv__(self, other): return div(self, other)
-    def __rtruediv__(self, other): return div(other, self)
-    def __floordiv__(self, other): return floor_divide(self, other)
-    def __rfloordiv__(self, other): return floor_divide(other, self)
-    def __mod__(self, other): return remainder(self, other)
-    def __rmod__(self, other): return remainder(other, self)
-    def __neg__(self): return neg(self)
-    def __abs__(self): return abs_(self)
-    def __and__(self, other): return and_(self, other)
-    def __rand__(self, other): return and_(other, self)
-    def __or__(self, other): return or_(self, other)
-    def __ror__(self, other): return or_(other, self)
-    def __xor__(self, other): return xor(self, other)
-    def __rxor__(self, other): return xor(other, self)
-    def __invert__(self): return not_(self)
-    def __lshift__(self, other): return shl(self, other)
-    def __rshift__(self, other): return shr(self, other)
-    def __lt__(self, other): return lt(self, other)
-    def __le__(self, other): return le(self, other)
-    def __gt__(self, other): return gt(self, other)
-    def __ge__(self, other): return ge(self, other)
 
 
 _new = object.__new__
@@ -260,7 +234,7 @@ def number(op: str, value: Number, dtype: str) -> Value:
 
 
 def is_const(value: Value, number: Number | None = None) -> bool:
-    """Whether `value` is a constant (equal to `number`; zeros of either sign match 0)."""
+    """Whether `value` is a constant (equal to `number`; either zero matches 0)."""
     return value.op == "const" and (number is None or value.attr == number)
 
 
@@ -274,7 +248,18 @@ def _folds(a: Value, b: Value | None = None) -> bool:
 # Arithmetic
 
 
+def _real_meets_complex(a: Value | Number, b: Value | Number) -> bool:
+    """Whether b is a real number and a complex: then only a's parts are touched, and no -0.0 or inf is lost."""
+    if type(a) is not Value or a.dtype not in PART:
+        return False
+    return b.dtype == PART[a.dtype] if type(b) is Value else type(b) is not complex
+
+
 def add(a: Value | Number, b: Value | Number) -> Value:
+    if _real_meets_complex(a, b):
+        return complex_(add(real(a), b), imag(a))
+    if _real_meets_complex(b, a):
+        return complex_(add(a, real(b)), imag(b))
     a, b = match("add", a, b)
     if a.dtype in PART:
         return complex_(add(real(a), real(b)), add(imag(a), imag(b)))
@@ -294,6 +279,10 @@ def add(a: Value | Number, b: Value | Number) -> Value:
 
 
 def sub(a: Value | Number, b: Value | Number) -> Value:
+    if _real_meets_complex(a, b):
+        return complex_(sub(real(a), b), imag(a))
+    if _real_meets_complex(b, a):
+        return complex_(sub(a, real(b)), neg(imag(b)))
     a, b = match("sub", a, b)
     if a.dtype in PART:
         return complex_(sub(real(a), real(b)), sub(imag(a), imag(b)))
@@ -313,11 +302,10 @@ def sub(a: Value | Number, b: Value | Number) -> Value:
 
 
 def mul(a: Value | Number, b: Value | Number) -> Value:
-    if isinstance(a, Value) and isinstance(b, Value) and (a.dtype in PART) != (b.dtype in PART):
-        # A real factor scales both parts: no 0 * inf appears that was not there.
-        scale, whole = (a, b) if b.dtype in PART else (b, a)
-        if scale.dtype == PART[whole.dtype]:
-            return complex_(mul(real(whole), scale), mul(imag(whole), scale))
+    if _real_meets_complex(a, b):
+        return complex_(mul(real(a), b), mul(imag(a), b))
+    if _real_meets_complex(b, a):
+        return complex_(mul(a, real(b)), mul(a, imag(b)))
     a, b = match("mul", a, b)
     if a.dtype in PART:
         ar, ai, br, bi = real(a), imag(a), real(b), imag(b)
@@ -341,7 +329,7 @@ def mul(a: Value | Number, b: Value | Number) -> Value:
 
 def div(a: Value | Number, b: Value | Number) -> Value:
     """True division of floats and complex numbers."""
-    if isinstance(a, Value) and isinstance(b, Value) and a.dtype in PART and b.dtype == PART[a.dtype]:
+    if _real_meets_complex(a, b):
         return complex_(div(real(a), b), div(imag(a), b))
     a, b = match("div", a, b)
     if a.dtype in PART:
@@ -354,7 +342,7 @@ def div(a: Value | Number, b: Value | Number) -> Value:
         return a
     if is_const(b, -1):
         return neg(a)
-    if b.op == "const" and math.isfinite(b.attr) and abs(math.frexp(b.attr)[0]) == 0.5 and 2.0**-64 < abs(b.attr) < 2.0**64:
+    if b.op == "const" and abs(math.frexp(b.attr)[0]) == 0.5 and 2.0**-64 < abs(b.attr) < 2.0**64:
         return mul(a, 1.0 / b.attr)  # a power of two: exact
     return node("div", (a, b), a.dtype)
 
@@ -398,30 +386,19 @@ def irem(a: Value | Number, b: Value | Number) -> Value:
 
 
 def floor_divide(a: Value | Number, b: Value | Number) -> Value:
-    """Quotient rounded down, as Python's `//`: exact for integers and for floats."""
+    """Quotient rounded down, as Python's `//`."""
     a, b = match("floor_divide", a, b)
     if a.dtype in FLOATS:
-        # a - fmod(a, b) is exactly divisible by b up to rounding; the quotient is corrected to the nearest integer.
-        left = call("fmod", a, b)
-        whole = div(sub(a, left), b)
-        whole = select(and_(ne(left, 0), ne(lt(b, 0), lt(left, 0))), sub(whole, 1), whole)
-        down = floor(whole)
-        down = select(gt(sub(whole, down), 0.5), add(down, 1), down)
-        down = select(eq(whole, 0), copysign(const(0, a.dtype), div(a, b)), down)
-        return select(eq(b, 0), div(a, b), down)
+        return call("floor_divide", a, b)
     q = idiv(a, b)
-    if a.dtype in UNSIGNED:
-        return q
-    return select(and_(ne(irem(a, b), 0), ne(lt(a, 0), lt(b, 0))), sub(q, 1), q)
+    return q if a.dtype in UNSIGNED else select(and_(ne(irem(a, b), 0), ne(lt(a, 0), lt(b, 0))), sub(q, 1), q)
 
 
 def remainder(a: Value | Number, b: Value | Number) -> Value:
     """Python's `%`: the sign of `b`."""
     a, b = match("remainder", a, b)
     left = call("fmod", a, b) if a.dtype in FLOATS else irem(a, b)
-    if a.dtype in UNSIGNED:
-        return left
-    return select(and_(ne(left, 0), ne(lt(b, 0), lt(left, 0))), add(left, b), left)
+    return left if a.dtype in UNSIGNED else select(and_(ne(left, 0), ne(lt(b, 0), lt(left, 0))), add(left, b), left)
 
 
 def neg(a: Value) -> Value:
@@ -437,9 +414,9 @@ def neg(a: Value) -> Value:
 
 
 def abs_(a: Value) -> Value:
-    """Magnitude; of a complex number, the real `hypot` of its parts."""
+    """Magnitude; of a complex number, a real."""
     if a.dtype in PART:
-        return call("hypot", real(a), imag(a))
+        return call("abs", a, dtype=PART[a.dtype])
     if a.dtype in UNSIGNED or a.dtype == "b1":
         return a
     if _folds(a):
@@ -563,20 +540,20 @@ def not_(a: Value) -> Value:
     return node("not", (a,), a.dtype)
 
 
-def shl(a: Value | Number, b: Value | Number) -> Value:
-    """Left shift; a count outside [0, bits) is the caller's to guard."""
-    a, b = match("shl", a, b)
-    if _folds(a, b) and 0 <= b.attr < BITS[a.dtype]:
-        return const(a.attr << b.attr, a.dtype)
-    return a if is_const(b, 0) else node("shl", (a, b), a.dtype)
+def _shift(op: str, rule: Callable[[int, int], int]) -> Callable[[Value, Value], Value]:
+    def build(a: Value | Number, b: Value | Number) -> Value:
+        a, b = match(op, a, b)
+        if _folds(a, b) and 0 <= b.attr < BITS[a.dtype]:
+            return const(rule(a.attr, b.attr), a.dtype)
+        return a if is_const(b, 0) else node(op, (a, b), a.dtype)
+
+    build.__name__ = op
+    build.__doc__ = f"`{op}`, arithmetic if signed; a count outside [0, bits) is the caller's to guard."
+    return build
 
 
-def shr(a: Value | Number, b: Value | Number) -> Value:
-    """Right shift, arithmetic for signed dtypes; a count outside [0, bits) is the caller's to guard."""
-    a, b = match("shr", a, b)
-    if _folds(a, b) and 0 <= b.attr < BITS[a.dtype]:
-        return const(a.attr >> b.attr, a.dtype)
-    return a if is_const(b, 0) else node("shr", (a, b), a.dtype)
+shl = _shift("shl", lambda a, b: a << b)
+shr = _shift("shr", lambda a, b: a >> b)
 
 
 # Comparison and choice
@@ -699,6 +676,14 @@ BUILD: dict[str, Callable[..., Value]] = {
     "copysign": copysign, "and": and_, "or": or_, "xor": xor, "not": not_, "shl": shl, "shr": shr, "lt": lt, "le": le,
     "gt": gt, "ge": ge, "eq": eq, "ne": ne, "complex": complex_, "real": real, "imag": imag,
 }  # fmt: skip
+for _name, _build in {
+    "add": add, "sub": sub, "mul": mul, "truediv": div, "floordiv": floor_divide, "mod": remainder, "and": and_,
+    "or": or_, "xor": xor, "lshift": shl, "rshift": shr,
+}.items():  # fmt: skip
+    setattr(Value, f"__{_name}__", _build)
+    setattr(Value, f"__r{_name}__", lambda self, other, build=_build: build(other, self))
+for _name, _build in {"neg": neg, "abs": abs_, "invert": not_, "lt": lt, "le": le, "gt": gt, "ge": ge}.items():
+    setattr(Value, f"__{_name}__", lambda *args, build=_build: build(*args))
 PRIMITIVES = frozenset(BUILD) | {"select", "cast", "bitcast", "table"}
 LEAVES = frozenset(("arg", "const", "var", "load"))
 
@@ -772,59 +757,3 @@ def replace_all(values: Iterable[Value], mapping: Mapping[Value, Value]) -> list
 def operands(values: Iterable[Value]) -> dict[int, str]:
     """The operands read: index to dtype."""
     return {v.attr: v.dtype for v in walk(values) if v.op in ("arg", "load")}
-
-
-# Text
-
-_INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==",
-          "ne": "!=", "and": "&", "or": "|", "xor": "^", "shl": "<<", "shr": ">>"}  # fmt: skip
-
-
-def _line(value: Value, name: Callable[[Value], str]) -> str:
-    op, parts = value.op, [name(a) for a in value.args]
-    if op == "const":
-        return repr(value.attr)
-    if op == "arg":
-        return f"x{value.attr}"
-    if op == "var":
-        return str(value.attr)
-    if op == "load":
-        return f"x{value.attr}[{parts[0]}]"
-    if op in _INFIX:
-        return f"({parts[0]} {_INFIX[op]} {parts[1]})"
-    if op == "call":
-        return f"{value.attr}({', '.join(parts)})"
-    if op in ("cast", "bitcast"):
-        return f"{op}<{value.dtype}>({parts[0]})"
-    if op == "table":
-        return f"table<{len(value.attr)} x {value.dtype}>[{parts[0]}]"
-    return f"{op}{'.rare' if value.attr == 'rare' else ''}({', '.join(parts)})"
-
-
-def spell(value: Value, limit: int = 400) -> str:
-    """One line of infix text; past `limit` nodes the count stands for the expression."""
-    text: dict[Value, str] = {}
-    for item in walk((value,)):
-        text[item] = _line(item, text.__getitem__)
-        if len(text[item]) > 10 * limit:
-            return f"<{value.op} of {len(walk((value,)))} nodes>"
-    return text[value]
-
-
-def show(values: Iterable[Value]) -> str:
-    """Readable listing: shared subexpressions are named once, then the results."""
-    values = list(values)
-    order = walk(values)
-    uses: dict[Value, int] = {}
-    for item in order:
-        for a in item.args:
-            uses[a] = uses.get(a, 0) + 1
-    text: dict[Value, str] = {}
-    lines: list[str] = []
-    for item in order:
-        text[item] = _line(item, text.__getitem__)
-        if item.args and (uses.get(item, 0) > 1 or len(text[item]) > 100):
-            lines.append(f"t{len(lines)}: {item.dtype} = {text[item]}")
-            text[item] = f"t{len(lines) - 1}"
-    lines += [f"out{k}: {v.dtype} = {text[v]}" for k, v in enumerate(values)]
-    return "\n".join(lines)

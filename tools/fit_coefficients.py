@@ -1,0 +1,185 @@
+"""Fits the polynomial coefficients of rushlight/loops/coefficients.py (needs mpmath; run by hand).
+
+Each entry interpolates its function at Chebyshev nodes in 60 digits, which is within a small factor of the best
+polynomial, and is printed per dtype with the error it leaves. Usage:
+
+    python tools/fit_coefficients.py > rushlight/loops/coefficients.py
+"""
+
+from __future__ import annotations
+
+import struct
+import sys
+from collections.abc import Callable
+
+import mpmath as mp
+
+mp.mp.dps = 60
+
+
+def interpolate(f: Callable, low, high, count: int) -> list:
+    """Monomial coefficients, lowest first, of the interpolant of f at `count` Chebyshev nodes."""
+    low, high = mp.mpf(low), mp.mpf(high)
+    mid, half = (low + high) / 2, (high - low) / 2
+    nodes = [mp.cos(mp.pi * (2 * k + 1) / (2 * count)) for k in range(count)]
+    # A removable singularity may sit exactly on a node.
+    values = [f(mid + half * x + (mp.mpf(10) ** -22 if abs(mid + half * x) < mp.mpf(10) ** -22 else 0)) for x in nodes]
+    series = [
+        mp.mpf(2 if j else 1) / count * mp.fsum(v * mp.cos(j * mp.acos(x)) for v, x in zip(values, nodes))
+        for j in range(count)
+    ]
+    # Chebyshev sum -> monomials in u = (x - mid) / half -> monomials in x.
+    previous, current, total = [mp.mpf(1)], [mp.mpf(0), mp.mpf(1)], [series[0]] + [mp.mpf(0)] * (count - 1)
+    for j in range(1, count):
+        for k, c in enumerate(current):
+            total[k] += series[j] * c
+        following = [mp.mpf(0), *(2 * c for c in current)]
+        for k, c in enumerate(previous):
+            following[k] -= c
+        previous, current = current, following
+    result = [mp.mpf(0)] * count
+    for c in reversed(total):
+        shifted = [mp.mpf(0), *(r / half for r in result[:-1])]
+        result = [s - r * mid / half for s, r in zip(shifted, result)]
+        result[0] += c
+    return result
+
+
+def rounded(value, dtype: str) -> float:
+    number = float(value)
+    return struct.unpack("f", struct.pack("f", number))[0] if dtype == "f32" else number
+
+
+def emit(name: str, note: str, f: Callable, low, high, **counts: int) -> None:
+    """Prints NAME = {dtype: coefficients}, with the largest error relative to f after rounding."""
+    print(f"\n# {note}")
+    print(f"{name} = {{")
+    for dtype, count in counts.items():
+        coefficients = [rounded(c, dtype) for c in interpolate(f, low, high, count)]
+        worst = mp.mpf(0)
+        for k in range(201):
+            x = mp.mpf(low) + (mp.mpf(high) - mp.mpf(low)) * (k + mp.mpf("0.37")) / mp.mpf("201.9")
+            exact = f(x)
+            worst = max(worst, abs(mp.polyval(coefficients[::-1], x) / exact - 1))
+        print(f'    "{dtype}": (  # relative error {float(worst):.1e}')
+        for c in coefficients:
+            print(f"        {c!r},")
+        print("    ),")
+    print("}")
+    print(f"{name}: {note}", file=sys.stderr)
+
+
+def parts(value, dtype: str, *bits: int) -> tuple[float, ...]:
+    """`value` as a sum of floats: part k keeps bits[k] significant bits, the last ones are rounded to the dtype."""
+    result = []
+    for width in bits:
+        exponent = mp.floor(mp.log(abs(value), 2))
+        unit = mp.mpf(2) ** (exponent - width + 1)
+        result.append(rounded(mp.nint(value / unit) * unit, dtype))
+        value -= mp.mpf(result[-1])
+    return tuple(result)
+
+
+def emit_constants() -> None:
+    print("\n# Constants as sums of parts: a short head times a small integer is exact.")
+    for name, value, f32, f64 in (
+        ("LN2", mp.log(2), (15, 24, 24), (41, 53, 53)),
+        ("LOG2E", 1 / mp.log(2), (24, 24), (53, 53)),
+        ("LOG10E", 1 / mp.log(10), (24, 24), (53, 53)),
+        ("LOG10_2", mp.log(2) / mp.log(10), (15, 24), (41, 53)),
+        ("HALF_PI", mp.pi / 2, (24, 24, 24), (53, 53, 53)),
+        ("PI", mp.pi, (24, 24), (53, 53)),
+        ("TWO_OVER_PI", 2 / mp.pi, (24,), (53,)),
+        ("HALF_LOG_2PI", mp.log(2 * mp.pi) / 2, (24, 24), (53, 53)),
+        ("LOG_PI", mp.log(mp.pi), (24, 24), (53, 53)),
+        ("SQRT_HALF", mp.sqrt(2) / 2, (24, 24), (53, 53)),
+        ("TWO_OVER_SQRT_PI", 2 / mp.sqrt(mp.pi), (24, 24), (53, 53)),
+        ("DIGAMMA_ROOT", mp.findroot(mp.digamma, mp.mpf("1.4616")), (24, 24), (53, 53)),
+    ):
+        print(f'{name} = {{"f32": {parts(value, "f32", *f32)!r}, "f64": {parts(value, "f64", *f64)!r}}}')
+    with mp.workdps(450):
+        whole = int(mp.floor(2 / mp.pi * mp.mpf(2) ** (32 * 40)))
+    words = [0, 0] + [(whole >> (32 * (39 - k))) & 0xFFFFFFFF for k in range(40)]
+    print("\n# 2/pi in 32-bit words, most significant first, behind 64 zero bits.")
+    print(f"TWO_OVER_PI_WORDS = {tuple(words)!r}")
+
+
+def fit_elementary() -> None:
+    root = mp.sqrt(2)
+    emit("EXP", "(exp(r) - 1 - r) / r**2, |r| <= ln(2)/2", lambda r: (mp.expm1(r) - r) / r**2,
+         "-0.3469", "0.3469", f32=5, f64=11, lite=8)  # fmt: skip
+    emit("LOG", "(log1p(f) - f + f**2/2) / f**3, 1 + f between sqrt(1/2) and sqrt(2)",
+         lambda f: (mp.log1p(f) - f + f * f / 2) / f**3, 1 / root - 1, root - 1, f32=9)  # fmt: skip
+    emit("ATANH", "(2 atanh(s) - 2 s) / s**3 in z = s**2, 1 + f = (1 + s) / (1 - s)",
+         lambda z: 2 * (mp.atanh(mp.sqrt(z)) / mp.sqrt(z) - 1) / z, 0, "0.02945", f32=4, f64=8, lite=6)  # fmt: skip
+    emit("ATANH_TAIL", "atanh(s) / s without 1 + z/3 + z**2/5, over z**3, in z = s**2",
+         lambda z: (mp.atanh(mp.sqrt(z)) / mp.sqrt(z) - 1 - z / 3 - z * z / 5) / z**3, 0, "0.02945", f64=8)  # fmt: skip
+    quarter = (mp.pi / 4 + mp.mpf("0.001")) ** 2
+    emit("SIN", "(sin(r) - r) / r**3 in z = r**2, |r| <= pi/4", lambda z: (mp.sin(mp.sqrt(z)) / mp.sqrt(z) - 1) / z,
+         0, quarter, f32=4, f64=7)  # fmt: skip
+    emit("COS", "(cos(r) - 1 + r**2/2) / r**4 in z = r**2, |r| <= pi/4",
+         lambda z: (mp.cos(mp.sqrt(z)) - 1 + z / 2) / z**2, 0, quarter, f32=4, f64=7)  # fmt: skip
+    emit("ATAN", "(atan(t) - t) / t**3 in z = t**2, |t| <= tan(pi/8)",
+         lambda z: (mp.atan(mp.sqrt(z)) / mp.sqrt(z) - 1) / z, 0, "0.1717", f32=5, f64=12)  # fmt: skip
+    emit("ASIN", "(asin(t) - t) / t**3 in z = t**2, |t| <= 1/2",
+         lambda z: (mp.asin(mp.sqrt(z)) / mp.sqrt(z) - 1) / z, 0, "0.2501", f32=6, f64=14)  # fmt: skip
+    emit("TANH", "(tanh(t) - t) / t**3 in z = t**2, |t| <= 0.625",
+         lambda z: (mp.tanh(mp.sqrt(z)) / mp.sqrt(z) - 1) / z, 0, "0.391", f32=5, f64=11)  # fmt: skip
+    emit("SINH", "(sinh(t) - t) / t**3 in z = t**2, |t| <= 1",
+         lambda z: (mp.sinh(mp.sqrt(z)) / mp.sqrt(z) - 1) / z, 0, "1.0", f32=4, f64=8)  # fmt: skip
+
+
+def fit_error_function() -> None:
+    emit("ERF", "erf(x) / x - 1 in z = x**2, |x| <= 1", lambda z: mp.erf(mp.sqrt(z)) / mp.sqrt(z) - 1,
+         0, "1.0", f32=7, f64=14)  # fmt: skip
+    emit("ERFC_LOG", "log(erfc(x)), 0.9 <= x <= 4.1", lambda x: mp.log(mp.erfc(x)), "0.9", "4.1", f32=9)
+
+    def scaled(q):
+        x = 4 * (1 + q) / (1 - q)
+        if x < 40:
+            return (1 + 2 * x) * mp.exp(x * x) * mp.erfc(x)
+        terms = [mp.mpf(1)]
+        for k in range(1, 40):
+            terms.append(-terms[-1] * (2 * k - 1) / (2 * x * x))
+        return (1 + 2 * x) / (x * mp.sqrt(mp.pi)) * mp.fsum(terms)
+
+    emit("ERFCX", "(1 + 2 x) exp(x**2) erfc(x) in q = (x - 4) / (x + 4), x >= 0", scaled, -1, 1, f64=29, lite=16)
+
+
+def inverse_error(w):
+    """erfinv(x) / x with x = sqrt(1 - exp(-w)), by Newton from mpmath's erfinv or the tail's asymptotics."""
+    x = mp.sqrt(-mp.expm1(-w))
+    if w < 30:
+        return mp.erfinv(x) / x
+    rest = mp.exp(-w) / (1 + x)  # 1 - x without cancellation
+    y = mp.sqrt(w - mp.log(mp.sqrt(mp.pi * w)))
+    for _ in range(60):
+        step = (mp.erfc(y) - rest) / (-2 / mp.sqrt(mp.pi) * mp.exp(-y * y))
+        y -= step / (1 + step * y)
+        if abs(step) < mp.mpf(10) ** -45:
+            break
+    return y / x
+
+
+def fit_quantiles() -> None:
+    emit("ERFINV_NEAR", "erfinv(x) / x in w - 3.125, w = -log(1 - x**2) <= 6.25",
+         lambda u: inverse_error(u + mp.mpf("3.125")) if u + mp.mpf("3.125") > mp.mpf(10) ** -20 else mp.sqrt(mp.pi) / 2,
+         "-3.125", "3.125", f64=26)  # fmt: skip
+    emit("ERFINV_FAR", "erfinv(x) / x in sqrt(w) - 3.25, 6.25 <= w <= 16",
+         lambda u: inverse_error((u + mp.mpf("3.25")) ** 2), "-0.75", "0.75", f64=20)  # fmt: skip
+    emit("ERFINV_TAIL", "erfinv(x) / x in sqrt(w) - 6.5, 16 <= w <= 81",
+         lambda u: inverse_error((u + mp.mpf("6.5")) ** 2), "-2.5", "2.5", f64=27)  # fmt: skip
+    emit("ERFINV_DEEP", "erfinv(x) / x in sqrt(w) - 18, 81 <= w <= 756",
+         lambda u: inverse_error((u + 18) ** 2), "-9", "9.5", f64=26)  # fmt: skip
+
+
+def main() -> None:
+    print('"""Polynomial coefficients, lowest power first. Made by tools/fit_coefficients.py; do not edit."""')
+    emit_constants()
+    fit_elementary()
+    fit_error_function()
+    fit_quantiles()
+
+
+if __name__ == "__main__":
+    main()
