@@ -96,12 +96,13 @@ def emit_constants() -> None:
         ("TWO_OVER_SQRT_PI", 2 / mp.sqrt(mp.pi), (24, 24), (53, 53)),
         ("DIGAMMA_ROOT", mp.findroot(mp.digamma, mp.mpf("1.4616")), (24, 24), (53, 53)),
     ):
-        print(f'{name} = {{"f32": {parts(value, "f32", *f32)!r}, "f64": {parts(value, "f64", *f64)!r}}}')
+        print(f'{name} = {{\n    "f32": {parts(value, "f32", *f32)!r},\n    "f64": {parts(value, "f64", *f64)!r},\n}}')
     with mp.workdps(450):
         whole = int(mp.floor(2 / mp.pi * mp.mpf(2) ** (32 * 40)))
     words = [0, 0] + [(whole >> (32 * (39 - k))) & 0xFFFFFFFF for k in range(40)]
     print("\n# 2/pi in 32-bit words, most significant first, behind 64 zero bits.")
-    print(f"TWO_OVER_PI_WORDS = {tuple(words)!r}")
+    rows = [", ".join(str(word) for word in words[k : k + 8]) for k in range(0, len(words), 8)]
+    print("TWO_OVER_PI_WORDS = (\n" + "".join(f"    {row},\n" for row in rows) + ")")
 
 
 def fit_elementary() -> None:
@@ -163,7 +164,7 @@ def inverse_error(w):
 
 def fit_quantiles() -> None:
     emit("ERFINV_NEAR", "erfinv(x) / x in w - 3.125, w = -log(1 - x**2) <= 6.25",
-         lambda u: inverse_error(u + mp.mpf("3.125")) if u + mp.mpf("3.125") > mp.mpf(10) ** -20 else mp.sqrt(mp.pi) / 2,
+         lambda u: inverse_error(max(u + mp.mpf("3.125"), mp.mpf(10) ** -20)),
          "-3.125", "3.125", f64=26)  # fmt: skip
     emit("ERFINV_FAR", "erfinv(x) / x in sqrt(w) - 3.25, 6.25 <= w <= 16",
          lambda u: inverse_error((u + mp.mpf("3.25")) ** 2), "-0.75", "0.75", f64=20)  # fmt: skip

@@ -42,7 +42,7 @@ def gradient(outputs: Sequence[Value], wrt: Sequence[Value], grads: Sequence[Val
     # Only what lies between the targets and the outputs carries a gradient.
     active: set[Value] = set()
     for value in order:
-        if value in targets or (_differentiable(value) and any([a in active for a in value.args])):
+        if value in targets or (_differentiable(value) and not active.isdisjoint(value.args)):
             active.add(value)
     total: dict[Value, Value] = {}
     for output, g in zip(outputs, grads):

@@ -6,8 +6,9 @@ in calling order as `expr.spell` does. Refuses: nothing; an expression too long 
 
 from __future__ import annotations
 
-from .expr import Value, show, spell
+from .expr import Value
 from .nest import Assign, Check, For, If, Local, Nest, Reduce, Statement, Store
+from .text import show, spell
 
 WIDTH = 110
 _SIGN = {"set": "=", "add": "+=", "mul": "*=", "min": "min=", "max": "max="}

@@ -109,7 +109,7 @@ class _Checker:
             self.fail(f"{node.op} takes {count} values", str(len(found)), at)
         if found[0] not in codes or any(code != found[0] for code in found):
             self.fail(f"{node.op} has no meaning on these dtypes", ", ".join(found), at)
-        if keeps and node.dtype != found[0] or node.op in COMPARISONS and node.dtype != "b1":
+        if (keeps and node.dtype != found[0]) or (node.op in COMPARISONS and node.dtype != "b1"):
             self.fail(f"the result of {node.op} on {found[0]} has another dtype", node.dtype, at)
 
     def operand(self, index: object, at: Statement, code: str) -> None:

@@ -33,12 +33,12 @@ Operand = Value | Number
 
 # Names of one-argument functions; those in the second tuple also take complex numbers.
 REAL_UNARY = (
-    "acosh", "asinh", "atanh", "erf", "erfc", "erfcx", "erfinv", "lgamma", "digamma", "i0", "i0e", "i1", "i1e", "logit",
-    "ndtr", "ndtri", "log_ndtr", "log_sigmoid", "softplus",
+    "acosh", "asinh", "atanh", "erf", "erfc", "erfcx", "erfinv", "lgamma", "digamma", "i0", "i0e", "i1", "i1e",
+    "logit", "ndtr", "ndtri", "log_ndtr", "log_sigmoid", "softplus",
 )  # fmt: skip
 COMPLEX_UNARY = (
-    "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh",
-    "tanh", "asinh", "acosh", "atanh", "rsqrt", "sigmoid", "sinc",
+    "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan", "sinh",
+    "cosh", "tanh", "asinh", "acosh", "atanh", "rsqrt", "sigmoid", "sinc",
 )  # fmt: skip
 
 
