@@ -57,13 +57,6 @@ def airy_right(v):
     return 2 * m.sqrt(m.pi) * x ** (half / 2) * m.exp(z) * m.airyai(x)
 
 
-def scaled_erfc(t):
-    x = 4 / t - 4
-    if x > 1000:
-        return (x + half) / (x * m.sqrt(m.pi)) * (1 - 1 / (2 * x * x) + 3 / (4 * x**4))
-    return (x + half) * m.exp(x * x) * m.erfc(x)
-
-
 def in_root(f: Callable) -> Callable:
     return lambda u: f(m.sqrt(u))
 
@@ -77,10 +70,6 @@ def y1_rest(x):
 
 
 FITS = {
-    "I0E_SMALL": (lambda x: m.exp(-x) * m.besseli(0, x), 0, 8),
-    "I0E_LARGE": (lambda u: m.exp(-1 / u) * m.besseli(0, 1 / u) / m.sqrt(u), 0, 1 / 8),
-    "I1E_SMALL": (lambda x: m.exp(-x) * m.besseli(1, x) / x, 0, 8),
-    "I1E_LARGE": (lambda u: m.exp(-1 / u) * m.besseli(1, 1 / u) / m.sqrt(u), 0, 1 / 8),
     "K0_SMALL": (in_root(lambda x: m.besselk(0, x) + m.log(x / 2) * m.besseli(0, x)), 0, 4),
     "K1_SMALL": (in_root(lambda x: x * (m.besselk(1, x) - m.log(x / 2) * m.besseli(1, x))), 0, 4),
     "I0_TINY": (in_root(lambda x: m.besseli(0, x)), 0, 4),
@@ -95,7 +84,6 @@ FITS = {
     "Q0": (bessel_amplitude(0, False), 0, 1 / 64),
     "P1": (bessel_amplitude(1, True), 0, 1 / 64),
     "Q1": (bessel_amplitude(1, False), 0, 1 / 64),
-    "ERFCX": (scaled_erfc, 0, 1),
     "AI_MIDDLE": (m.airyai, -6, 2),
     "AI_LARGE": (airy_right, 0, 3 / (4 * m.sqrt(2))),
     "AI_P": (airy_amplitude(True), 0, m.mpf(1) / 96),

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 
 from rushlight.op import Composite, Pointwise, Promote
+
 from rushlight.ops.pointwise.checks import is_bool
 
 FLOATING_ONLY = ("bool", "integer", "complex")
@@ -38,7 +39,7 @@ class Relu(Pointwise):
             raise RuntimeError("relu: boolean inputs are not supported")
 
     def expr(self, s, x):
-        return s.where(x <= 0, 0, x)
+        return s.relu(x)
 
     def vjp(self, s, g, result):
         return {"input": zero_where(s, result <= 0, g)}
@@ -58,10 +59,10 @@ class Relu6(Pointwise):
             raise RuntimeError("relu6: boolean inputs are not supported")
 
     def expr(self, s, x):
-        return s.minimum(s.maximum(x, 0), 6)
+        return s.clamp(x, 0, 6)
 
     def vjp(self, s, g, input):
-        return {"input": zero_where(s, (input <= 0) | (input >= 6), g)}
+        return {"input": s.where((input > 0) & (input < 6), g, 0)}
 
 
 class Hardtanh(Pointwise):
@@ -82,10 +83,10 @@ class Hardtanh(Pointwise):
             raise RuntimeError(f"hardtanh: negative limits on the unsigned dtype {input.name}. Cast to a signed dtype.")
 
     def expr(self, s, x, min_val, max_val):
-        return s.minimum(s.maximum(x, s.const(min_val, x.dtype)), s.const(max_val, x.dtype))
+        return s.clamp(x, s.const(min_val, x.dtype), s.const(max_val, x.dtype))
 
     def vjp(self, s, g, input, min_val, max_val):
-        return {"input": zero_where(s, (input <= min_val) | (input >= max_val), g)}
+        return {"input": s.where((input > min_val) & (input < max_val), g, 0)}
 
 
 class LeakyRelu(Pointwise):
@@ -246,16 +247,11 @@ class Mish(Pointwise):
     onnx = "Mish"
 
     def expr(self, s, x):
-        return x * s.tanh(softplus(s, x))
+        return x * s.tanh(s.softplus(x))
 
     def vjp(self, s, g, input):
-        t = s.tanh(softplus(s, input))
+        t = s.tanh(s.softplus(input))
         return {"input": g * (t + input * s.sigmoid(input) * (1 - t * t))}
-
-
-def softplus(s, x):
-    """log(1 + e ** x), without overflow."""
-    return s.where(s.ne(x, x), x, s.maximum(x, 0) + s.log1p(s.exp(-s.abs(x))))
 
 
 class Softplus(Pointwise):
@@ -293,7 +289,7 @@ class Softshrink(Pointwise):
         return s.where(x > lambd, x - lambd, s.where(x < -lambd, x + lambd, x * 0))
 
     def vjp(self, s, g, input, lambd):
-        return {"input": zero_where(s, (input >= -lambd) & (input <= lambd), g)}
+        return {"input": s.where((input < -lambd) | (input > lambd), g, 0)}
 
 
 class Hardshrink(Pointwise):
@@ -309,7 +305,7 @@ class Hardshrink(Pointwise):
         return zero_where(s, (x >= -lambd) & (x <= lambd), x)
 
     def vjp(self, s, g, input, lambd):
-        return {"input": zero_where(s, (input >= -lambd) & (input <= lambd), g)}
+        return {"input": s.where((input < -lambd) | (input > lambd), g, 0)}
 
 
 class Hardsigmoid(Pointwise):
@@ -323,7 +319,7 @@ class Hardsigmoid(Pointwise):
     onnx = "HardSigmoid"
 
     def expr(self, s, x):
-        return s.minimum(s.maximum(x + 3, 0), 6) / 6
+        return s.clamp(x + 3, 0, 6) / 6
 
     def vjp(self, s, g, input):
         return {"input": s.where((input > -3) & (input < 3), g / 6, 0)}
@@ -340,10 +336,10 @@ class Hardswish(Pointwise):
     onnx = "HardSwish"
 
     def expr(self, s, x):
-        return x * s.minimum(s.maximum(x + 3, 0), 6) / 6
+        return x * s.clamp(x + 3, 0, 6) / 6
 
     def vjp(self, s, g, input):
-        return {"input": s.where(input <= -3, 0, s.where(input < 3, g * (input / 3 + 0.5), g))}
+        return {"input": s.where(input <= -3, 0, s.where(input >= 3, g, g * (input / 3 + 0.5)))}
 
 
 class Tanhshrink(Pointwise):
@@ -371,7 +367,7 @@ class Logsigmoid(Pointwise):
     refuse = FLOATING_ONLY
 
     def expr(self, s, x):
-        return s.minimum(x, 0) - s.log1p(s.exp(-s.abs(x)))
+        return s.log_sigmoid(x)
 
     def vjp(self, s, g, input):
         return {"input": g * s.sigmoid(-input)}
@@ -418,14 +414,14 @@ class Logit(Pointwise):
     refuse = ("complex",)
 
     def expr(self, s, x, eps):
-        x = x if eps is None else s.minimum(s.maximum(x, eps), 1 - eps)
+        x = x if eps is None else s.clamp(x, eps, 1 - eps)
         return s.log(x / (1 - x))
 
     def vjp(self, s, g, input, eps):
         slope = g / (input * (1 - input))
         if eps is None:
             return {"input": s.where((input < 0) | (input > 1), float("nan"), slope)}
-        return {"input": s.where((input < eps) | (input > 1 - eps), 0, slope)}
+        return {"input": s.where((input >= eps) & (input <= 1 - eps), slope, 0)}
 
 
 class PreluKernel(Pointwise):

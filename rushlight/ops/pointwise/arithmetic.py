@@ -6,8 +6,9 @@ Refuses: what PyTorch refuses (subtracting booleans, integers to negative powers
 
 from __future__ import annotations
 
-from rushlight.loops.expr import BITS, COMPLEX, FLOATS, INTS, SIGNED, Value
 from rushlight.op import Composite, Pointwise, Promote
+
+from rushlight.loops.expr import BITS, COMPLEX, Value
 from rushlight.ops.pointwise.checks import check_alpha, check_no_bool, is_bool, is_integral, refuse_bool_and_complex
 
 
@@ -182,32 +183,8 @@ class FloatPower(Pointwise):
 
 
 def power(s, x, exponent):
-    """x ** exponent; small known exponents become products and roots."""
-    if x.dtype in INTS:
-        return integer_power(s, x, exponent if isinstance(exponent, Value) else s.const(exponent, x.dtype))
-    if isinstance(exponent, Value):
-        return s.pow(x, exponent)
-    if exponent < 0 and exponent >= -4:
-        return 1 / power(s, x, -exponent)
-    if exponent not in range(5):
-        return s.pow(x, s.const(exponent, x.dtype))
-    square = x * x
-    return (s.const(1, x.dtype), x, square, square * x, square * square)[exponent]
-
-
-def integer_power(s, x, exponent):
-    """Powers by repeated squaring, wrapping like any product; a negative exponent leaves 1, -1 and else 0."""
-    one, zero = s.const(1, x.dtype), s.const(0, x.dtype)
-    result, square = one, x
-    for bit in range(BITS[x.dtype] - (x.dtype in SIGNED)):
-        taken = s.ne((exponent >> bit) & 1, 0)
-        result = s.where(taken, result * square, result)
-        square = square * square
-    if x.dtype not in SIGNED:
-        return result
-    odd = s.ne(exponent & 1, 0)
-    reciprocal = s.where(s.eq(x, 1), one, s.where(s.eq(x, -1), s.where(odd, -one, one), zero))
-    return s.where(exponent < 0, reciprocal, result)
+    """x ** exponent; small integers, which arrive as plain numbers, become products."""
+    return s.pow(x, exponent) if isinstance(exponent, Value) else s.pow(x, s.const(exponent, x.dtype))
 
 
 def power_vjp(s, g, x, exponent, result):
@@ -304,9 +281,7 @@ class Signbit(Pointwise):
     refuse = ("complex",)
 
     def expr(self, s, x):
-        if x.dtype in FLOATS:
-            return s.copysign(s.const(1, x.dtype), x) < 0
-        return x < 0 if x.dtype in SIGNED else s.const(False, "b1")
+        return s.signbit(x)
 
 
 class Square(Pointwise):
@@ -357,7 +332,6 @@ class Nextafter(Pointwise):
     schema = "nextafter(Tensor input, Tensor other) -> Tensor"
     refuse = ("bool", "integer", "complex")
     upcast = False
-    differentiable = False
 
     def expr(self, s, x, y):
         integer = f"i{BITS[x.dtype]}"
@@ -370,6 +344,9 @@ class Nextafter(Pointwise):
         sign = s.bitcast(y, integer) & s.const(-(1 << (BITS[x.dtype] - 1)), integer)
         moved = s.where(s.eq(a, 0), s.bitcast(sign | 1, x.dtype), stepped)
         return s.where(s.ne(a, a), x, s.where(s.eq(a, b) | s.ne(b, b), y, moved))
+
+    def vjp(self, s, g):
+        return {"input": g}
 
 
 class Ldexp(Pointwise):
@@ -394,26 +371,10 @@ class Frexp(Pointwise):
             raise RuntimeError(f"frexp: only floating point dtypes are supported, got {input.name}")
 
     def expr(self, s, x):
-        integer, digits, bias, lift = ("i64", 52, 1022, 54) if x.dtype == "f64" else ("i32", 23, 126, 24)
-        ones = 2 * bias + 3
-        tiny = s.abs(x) < 2.0 ** -bias
-        bits = s.bitcast(s.where(tiny, x * 2.0**lift, x), integer)
-        mantissa = s.bitcast((bits & ~(ones << digits)) | (bias << digits), x.dtype)
-        exponent = ((bits >> digits) & ones) - bias - s.where(tiny, s.const(lift, integer), s.const(0, integer))
-        # 0, infinities and NaN are their own mantissa.
-        plain = s.eq(x, 0) | s.ne(x - x, 0)
-        return s.where(plain, x, mantissa), s.cast(s.where(plain, s.const(0, integer), exponent), "i32")
+        return s.frexp(x)
 
     def vjp(self, s, g, exponent):
         return {"input": g / s.exp2(s.cast(exponent, g.dtype))}
-
-
-def gcd(s, x, y):
-    """Euclid's algorithm with as many steps as two numbers of this width can need."""
-    a, b = s.abs(x), s.abs(y)
-    for _ in range({8: 13, 16: 25, 32: 47, 64: 93}[BITS[x.dtype]]):
-        a, b = s.where(s.eq(b, 0), a, b), s.fmod(a, b)  # fmod by 0 gives 0
-    return s.abs(a)
 
 
 class Gcd(Pointwise):
@@ -423,7 +384,7 @@ class Gcd(Pointwise):
     refuse = ("bool", "float", "complex")
 
     def expr(self, s, x, y):
-        return gcd(s, x, y)
+        return s.gcd(x, y)
 
 
 class Lcm(Pointwise):
@@ -433,6 +394,4 @@ class Lcm(Pointwise):
     refuse = ("bool", "float", "complex")
 
     def expr(self, s, x, y):
-        divisor = gcd(s, x, y)
-        safe = s.where(s.eq(divisor, 0), 1, divisor)
-        return s.abs(s.trunc_divide(x, safe) * y)
+        return s.lcm(x, y)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 
 from rushlight.op import Pointwise, Promote
+
 from rushlight.ops.pointwise import fits
 
 NAN, INF = float("nan"), float("inf")
@@ -26,29 +27,6 @@ def chebyshev(s, t, terms: tuple[float, ...]):
     return t * ahead - after + terms[0]
 
 
-def i0e(s, x):
-    """exp(-|x|) I0(x)."""
-    size = s.abs(x)
-    small = chebyshev(s, s.minimum(size, 8) / 4 - 1, fits.I0E_SMALL)
-    far = s.maximum(size, 8)
-    return s.where(size <= 8, small, chebyshev(s, 16 / far - 1, fits.I0E_LARGE) / s.sqrt(far))
-
-
-def i1e(s, x):
-    """exp(-|x|) I1(x)."""
-    size = s.abs(x)
-    small = chebyshev(s, s.minimum(size, 8) / 4 - 1, fits.I1E_SMALL) * x
-    far = s.maximum(size, 8)
-    large = s.copysign(chebyshev(s, 16 / far - 1, fits.I1E_LARGE) / s.sqrt(far), x)
-    return s.where(size <= 8, small, large)
-
-
-def grow(s, x, scaled):
-    """scaled * exp(|x|) in two factors, so that it overflows only where the product does."""
-    half = s.exp(s.abs(x) * 0.5)
-    return scaled * half * half
-
-
 class I0(Pointwise):
     """Modified Bessel function of the first kind, order 0."""
 
@@ -58,10 +36,10 @@ class I0(Pointwise):
     refuse = ("complex",)
 
     def expr(self, s, x):
-        return grow(s, x, i0e(s, x))
+        return s.i0(x)
 
     def vjp(self, s, g, input):
-        return {"input": g * grow(s, input, i1e(s, input))}
+        return {"input": g * s.i1(input)}
 
 
 class I0e(Pointwise):
@@ -74,10 +52,10 @@ class I0e(Pointwise):
     refuse = ("complex",)
 
     def expr(self, s, x):
-        return i0e(s, x)
+        return s.i0e(x)
 
     def vjp(self, s, g, input, result):
-        return {"input": g * (i1e(s, input) - s.sign(input) * result)}
+        return {"input": g * (s.i1e(input) - s.sign(input) * result)}
 
 
 class I1(Pointwise):
@@ -90,11 +68,11 @@ class I1(Pointwise):
     refuse = ("complex",)
 
     def expr(self, s, x):
-        return grow(s, x, i1e(s, x))
+        return s.i1(x)
 
     def vjp(self, s, g, input, result):
         safe = s.where(s.eq(input, 0), 1, input)
-        return {"input": g * s.where(s.eq(input, 0), 0.5, grow(s, input, i0e(s, input)) - result / safe)}
+        return {"input": g * s.where(s.eq(input, 0), 0.5, s.i0(input) - result / safe)}
 
 
 class I1e(Pointwise):
@@ -107,11 +85,11 @@ class I1e(Pointwise):
     refuse = ("complex",)
 
     def expr(self, s, x):
-        return i1e(s, x)
+        return s.i1e(x)
 
     def vjp(self, s, g, input, result):
         safe = s.where(s.eq(input, 0), 1, input)
-        slope = i0e(s, input) - result * (s.sign(input) + 1 / safe)
+        slope = s.i0e(input) - result * (s.sign(input) + 1 / safe)
         return {"input": g * s.where(s.eq(input, 0), 0.5, slope)}
 
 
@@ -253,7 +231,7 @@ class ModifiedBesselI0(_Special):
     schema = "modified_bessel_i0(Tensor input) -> Tensor"
 
     def expr(self, s, x):
-        return grow(s, x, i0e(s, x))
+        return s.i0(x)
 
 
 class ModifiedBesselI1(_Special):
@@ -262,7 +240,7 @@ class ModifiedBesselI1(_Special):
     schema = "modified_bessel_i1(Tensor input) -> Tensor"
 
     def expr(self, s, x):
-        return grow(s, x, i1e(s, x))
+        return s.i1(x)
 
 
 class ModifiedBesselK0(_Special):

@@ -6,7 +6,6 @@ Refuses: floating and complex dtypes; shifting booleans.
 
 from __future__ import annotations
 
-from rushlight.loops.expr import BITS, SIGNED
 from rushlight.op import Pointwise
 
 
@@ -54,12 +53,6 @@ class BitwiseNot(Pointwise):
         return ~x
 
 
-def in_range(s, count, bits: int):
-    """Whether a shift count lies in [0, bits)."""
-    small = count < bits
-    return small & (count >= 0) if count.dtype in SIGNED else small
-
-
 class BitwiseLeftShift(Pointwise):
     """input * 2 ** other; 0 when the count is negative or reaches the width."""
 
@@ -68,8 +61,7 @@ class BitwiseLeftShift(Pointwise):
     refuse = ("bool", "float", "complex")
 
     def expr(self, s, x, count):
-        safe = in_range(s, count, BITS[x.dtype])
-        return s.where(safe, x << s.where(safe, count, 0), 0)
+        return s.bitwise_left_shift(x, count)
 
 
 class BitwiseRightShift(Pointwise):
@@ -80,8 +72,4 @@ class BitwiseRightShift(Pointwise):
     refuse = ("bool", "float", "complex")
 
     def expr(self, s, x, count):
-        bits = BITS[x.dtype]
-        # Past the last bit only the sign is left: width - 1 of a signed number, nothing of an unsigned one.
-        last = x >> (bits - 1) if x.dtype in SIGNED else s.const(0, x.dtype)
-        safe = in_range(s, count, bits)
-        return s.where(safe, x >> s.where(safe, count, 0), last)
+        return s.bitwise_right_shift(x, count)

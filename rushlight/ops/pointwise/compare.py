@@ -6,8 +6,9 @@ Refuses: ordering complex numbers.
 
 from __future__ import annotations
 
-from rushlight.loops.expr import COMPLEX, FLOATS
 from rushlight.op import Pointwise, Promote
+
+from rushlight.loops.expr import COMPLEX
 from rushlight.ops.pointwise.checks import check_same_dtype, is_complex
 
 
@@ -108,29 +109,8 @@ class Isclose(Pointwise):
     def expr(self, s, x, y, rtol, atol, equal_nan):
         gap = s.abs(x - y)
         size = s.abs(y)
-        close = s.eq(x, y) | (finite(s, gap) & (gap <= atol + s.abs(rtol * size)))
-        return close | (nan(s, x) & nan(s, y)) if equal_nan else close
-
-
-def nan(s, x):
-    """Whether x is NaN in any part; integers never are."""
-    if x.dtype in COMPLEX:
-        return nan(s, s.real(x)) | nan(s, s.imag(x))
-    return s.ne(x, x) if x.dtype in FLOATS else s.const(False, "b1")
-
-
-def infinite(s, x):
-    """Whether x is infinite in any part."""
-    if x.dtype in COMPLEX:
-        return infinite(s, s.real(x)) | infinite(s, s.imag(x))
-    return s.eq(s.abs(x), float("inf")) if x.dtype in FLOATS else s.const(False, "b1")
-
-
-def finite(s, x):
-    """Whether x is finite in every part."""
-    if x.dtype in COMPLEX:
-        return finite(s, s.real(x)) & finite(s, s.imag(x))
-    return s.abs(x) < float("inf") if x.dtype in FLOATS else s.const(True, "b1")
+        close = s.eq(x, y) | (s.isfinite(gap) & (gap <= atol + s.abs(rtol * size)))
+        return close | (s.isnan(x) & s.isnan(y)) if equal_nan else close
 
 
 class Isnan(Pointwise):
@@ -142,7 +122,7 @@ class Isnan(Pointwise):
     onnx = "IsNaN"
 
     def expr(self, s, x):
-        return nan(s, x)
+        return s.isnan(x)
 
 
 class Isinf(Pointwise):
@@ -154,7 +134,7 @@ class Isinf(Pointwise):
     onnx = "IsInf"
 
     def expr(self, s, x):
-        return infinite(s, x)
+        return s.isinf(x)
 
 
 class Isfinite(Pointwise):
@@ -165,7 +145,7 @@ class Isfinite(Pointwise):
     inplace = out = False
 
     def expr(self, s, x):
-        return finite(s, x)
+        return s.isfinite(x)
 
 
 class Isposinf(Pointwise):
@@ -180,7 +160,7 @@ class Isposinf(Pointwise):
             raise RuntimeError("isposinf: complex inputs have no sign. Test the real and imaginary parts.")
 
     def expr(self, s, x):
-        return s.eq(x, float("inf")) if x.dtype in FLOATS else s.const(False, "b1")
+        return s.isposinf(x)
 
 
 class Isneginf(Pointwise):
@@ -195,7 +175,7 @@ class Isneginf(Pointwise):
             raise RuntimeError("isneginf: complex inputs have no sign. Test the real and imaginary parts.")
 
     def expr(self, s, x):
-        return s.eq(x, float("-inf")) if x.dtype in FLOATS else s.const(False, "b1")
+        return s.isneginf(x)
 
 
 class Isreal(Pointwise):
@@ -273,7 +253,7 @@ class Fmax(Pointwise):
         return s.fmax(x, y)
 
     def vjp(self, s, g, input, other):
-        first = (input >= other) | nan(s, other)
+        first = (input >= other) | s.isnan(other)
         return {"input": s.where(first, g, 0), "other": s.where(first, 0, g)}
 
 
@@ -290,7 +270,7 @@ class Fmin(Pointwise):
         return s.fmin(x, y)
 
     def vjp(self, s, g, input, other):
-        first = (input <= other) | nan(s, other)
+        first = (input <= other) | s.isnan(other)
         return {"input": s.where(first, g, 0), "other": s.where(first, 0, g)}
 
 
@@ -306,4 +286,4 @@ class Heaviside(Pointwise):
         check_same_dtype("heaviside", input, values)
 
     def expr(self, s, x, values):
-        return s.where(s.eq(x, 0), values, s.cast(x > 0, x.dtype))
+        return s.heaviside(x, values)

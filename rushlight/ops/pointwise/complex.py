@@ -6,10 +6,9 @@ Refuses: building from anything but float32 or float64 parts.
 
 from __future__ import annotations
 
-import math
+from rushlight.op import Composite, Pointwise, Promote
 
 from rushlight.loops.expr import COMPLEX
-from rushlight.op import Composite, Pointwise, Promote
 
 
 class ConjPhysical(Pointwise):
@@ -57,9 +56,7 @@ class Angle(Pointwise):
     inplace = False
 
     def expr(self, s, x):
-        if x.dtype in COMPLEX:
-            return s.atan2(s.imag(x), s.real(x))
-        return s.where(s.ne(x, x), x, s.where(x < 0, s.const(math.pi, x.dtype), 0))
+        return s.angle(x)
 
     def vjp(self, s, g, input):
         if input.dtype not in COMPLEX:
@@ -107,7 +104,7 @@ class Polar(Pointwise):
         check_parts("polar", abs, angle)
 
     def expr(self, s, size, angle):
-        return s.complex(size * s.cos(angle), size * s.sin(angle))
+        return s.polar(size, angle)
 
     def vjp(self, s, g, abs, angle):
         cos, sin, re, im = s.cos(angle), s.sin(angle), s.real(g), s.imag(g)

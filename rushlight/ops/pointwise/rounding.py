@@ -64,7 +64,4 @@ class Round(Pointwise):
             raise NotImplementedError(f"round: decimals needs a floating dtype, got {input.name}")
 
     def expr(self, s, x, decimals):
-        if decimals == 0:
-            return s.rint(x)
-        scale = float(10 ** abs(decimals))
-        return s.rint(x * scale) / scale if decimals > 0 else s.rint(x / scale) * scale
+        return s.round(x, decimals)

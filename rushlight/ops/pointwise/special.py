@@ -8,10 +8,8 @@ from __future__ import annotations
 import math
 
 from rushlight.op import Pointwise, Promote
-from rushlight.ops.pointwise import fits
-from rushlight.ops.pointwise.bessel import chebyshev
 
-NAN, INF = float("nan"), float("inf")
+INF = float("inf")
 ROOT_HALF = math.sqrt(0.5)
 
 
@@ -55,13 +53,6 @@ class Erfinv(Pointwise):
         return {"input": g * (0.5 * math.sqrt(math.pi)) * s.exp(result * result)}
 
 
-def erfcx(s, x):
-    """exp(x * x) erfc(x)."""
-    size = s.abs(x)
-    tail = chebyshev(s, 8 / (4 + size) - 1, fits.ERFCX) / (size + 0.5)
-    return s.where(x < 0, 2 * s.exp(x * x) - tail, tail)
-
-
 class Erfcx(Pointwise):
     """exp(input**2) * erfc(input)."""
 
@@ -72,7 +63,7 @@ class Erfcx(Pointwise):
     refuse = ("complex", "half")
 
     def expr(self, s, x):
-        return erfcx(s, x)
+        return s.erfcx(x)
 
     def vjp(self, s, g, input, result):
         return {"input": g * (2 * input * result - 2 / math.sqrt(math.pi))}
@@ -88,7 +79,7 @@ class Ndtr(Pointwise):
     refuse = ("complex",)
 
     def expr(self, s, x):
-        return 0.5 * s.erfc(-x * ROOT_HALF)
+        return s.ndtr(x)
 
     def vjp(self, s, g, input):
         return {"input": g * s.exp(-0.5 * input * input) * (1 / math.sqrt(2 * math.pi))}
@@ -104,24 +95,10 @@ class LogNdtr(Pointwise):
     refuse = ("complex", "half")
 
     def expr(self, s, x):
-        low, high = s.minimum(x, -1), s.maximum(x, -1)
-        tail = s.log(erfcx(s, -low * ROOT_HALF) * 0.5) - 0.5 * low * low
-        return s.where(x < -1, tail, s.log1p(-0.5 * s.erfc(high * ROOT_HALF)))
+        return s.log_ndtr(x)
 
     def vjp(self, s, g, input):
-        return {"input": g / erfcx(s, -input * ROOT_HALF) * math.sqrt(2 / math.pi)}
-
-
-def normal_tail_quantile(s, p):
-    """x > 0 with upper normal tail p, for p below 1/5: an estimate, then Newton steps on log p."""
-    log_p = s.log(p)
-    t = s.sqrt(-2 * log_p)
-    x = t - (2.515517 + t * (0.802853 + t * 0.010328)) / (1 + t * (1.432788 + t * (0.189269 + t * 0.001308)))
-    for _ in range(3):
-        scaled = erfcx(s, x * ROOT_HALF)
-        excess = s.log(scaled * 0.5) - 0.5 * x * x - log_p
-        x = x + excess * scaled * math.sqrt(math.pi / 2)
-    return x
+        return {"input": g / s.erfcx(-input * ROOT_HALF) * math.sqrt(2 / math.pi)}
 
 
 class Ndtri(Pointwise):
@@ -134,12 +111,7 @@ class Ndtri(Pointwise):
     refuse = ("complex", "half")
 
     def expr(self, s, x):
-        upper = 1 - x
-        tail = s.minimum(x, upper)
-        in_tail = (tail < 0.2) & (tail > 0)
-        far = normal_tail_quantile(s, s.where(in_tail, tail, 0.1))
-        middle = math.sqrt(2) * s.erfinv(s.where(in_tail, 0, 2 * x - 1))
-        return s.where(in_tail, s.where(x < 0.5, -far, far), middle)
+        return s.ndtri(x)
 
     def vjp(self, s, g, result):
         return {"input": g * math.sqrt(2 * math.pi) * s.exp(0.5 * result * result)}
@@ -168,48 +140,6 @@ class Digamma(Pointwise):
     def expr(self, s, x):
         return s.digamma(x)
 
-    def vjp(self, s, g, input):
-        return {"input": g * trigamma(s, input)}
-
-
-# Bernoulli numbers B2, B4, ... of the Euler-Maclaurin tails below.
-BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510, 43867 / 798, -174611 / 330)
-
-
-def trigamma(s, x):
-    """Derivative of digamma: a shifted sum and its tail; the reflection formula below 1/2."""
-    low = x < 0.5
-    y = s.where(low, 1 - x, x)
-    total = s.const(0, x.dtype)
-    for k in range(8):
-        total = total + 1 / ((y + k) * (y + k))
-    z = y + 8
-    inverse = 1 / (z * z)
-    tail = s.const(BERNOULLI[7], x.dtype)
-    for b in reversed(BERNOULLI[:7]):
-        tail = tail * inverse + b
-    total = total + (1 / z + 0.5 * inverse + tail * inverse / z)
-    # sin(pi x) from the distance to the nearest integer: exact zeros at the poles.
-    sine = s.sin(math.pi * (x - s.rint(x)))
-    return s.where(low, math.pi * math.pi / (sine * sine) - total, total)
-
-
-def zeta(s, power, start):
-    """Sum of (start + k) ** -power over k >= 0, by ten terms and the Euler-Maclaurin tail."""
-    total = s.const(0, start.dtype)
-    for k in range(10):
-        total = total + s.pow(start + k, -power)
-    z = start + 10
-    last = s.pow(z, -power)
-    tail = last * z / (power - 1) + 0.5 * last
-    term, inverse = last / z, 1 / (z * z)
-    factor = power
-    for k, b in enumerate(BERNOULLI[:9]):
-        tail = tail + term * factor * (b / math.factorial(2 * k + 2))
-        factor = factor * (power + (2 * k + 1)) * (power + (2 * k + 2))
-        term = term * inverse
-    return total + tail
-
 
 class Zeta(Pointwise):
     """Hurwitz zeta function: the sum of (other + k) ** -input over k = 0, 1, ..."""
@@ -221,15 +151,10 @@ class Zeta(Pointwise):
     refuse = ("complex", "half")
 
     def expr(self, s, power, start):
-        whole = s.eq(start, s.floor(start))
-        at_pole = (start <= 0) & whole
-        undefined = (power < 1) | ((start <= 0) & s.ne(power, s.floor(power)) & ~whole)
-        safe = s.where(power > 1, power, 2)
-        value = zeta(s, safe, s.where(at_pole, 1, start))
-        return s.where(s.eq(power, 1), INF, s.where(undefined, NAN, s.where(at_pole, INF, value)))
+        return s.zeta(power, start)
 
     def vjp(self, s, g, input, other):
-        return {"other": -g * input * zeta(s, input + 1, other)}
+        return {"other": -g * input * s.zeta(input + 1, other)}
 
 
 class Polygamma(Pointwise):
@@ -246,20 +171,10 @@ class Polygamma(Pointwise):
             raise RuntimeError(f"polygamma: n must not be negative, got {n}")
 
     def expr(self, s, n, x):
-        return polygamma(s, n, x)
+        return s.polygamma(n, x)
 
     def vjp(self, s, g, n, input):
-        return {"input": g * polygamma(s, n + 1, input)}
-
-
-def polygamma(s, n: int, x):
-    """The n-th derivative of digamma at x."""
-    if n == 0:
-        return s.digamma(x)
-    if n == 1:
-        return trigamma(s, x)
-    sign = 1.0 if n % 2 else -1.0
-    return sign * math.factorial(n) * zeta(s, s.const(n + 1, x.dtype), x)
+        return {"input": g * s.polygamma(n + 1, input)}
 
 
 class Mvlgamma(Pointwise):
@@ -295,5 +210,4 @@ class Entr(Pointwise):
         return s.where(x > 0, -x * s.log(safe), s.where(s.eq(x, 0), 0, s.where(x < 0, -INF, x)))
 
     def vjp(self, s, g, input):
-        # Below zero the value is -inf, and so is every slope; at zero it is +inf.
-        return {"input": s.where(input < 0, -INF * g, g * (-s.log(s.abs(input)) - 1))}
+        return {"input": g * (-s.log(input) - 1)}

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 
-from rushlight.loops.expr import COMPLEX, FLOATS, Value
 from rushlight.op import Pointwise
+
+from rushlight.loops.expr import COMPLEX, FLOATS, Value
 from rushlight.ops.pointwise.checks import check_mask, check_same_dtype, dtypes_of, is_complex, is_integral
 
 
@@ -72,17 +73,16 @@ class Clamp(Pointwise):
         check_limits("clamp", input, min, max)
 
     def expr(self, s, x, low, high):
-        x = x if low is None else s.maximum(x, low)
-        return x if high is None else s.minimum(x, high)
+        return s.clamp(x, low, high)
 
     def vjp(self, s, g, input, min, max):
         if max is None:
-            return {"input": s.where(input < min, 0, g), "min": s.where(input < min, g, 0)}
+            return {"input": s.where(input >= min, g, 0), "min": s.where(input < min, g, 0)}
         if min is None:
-            return {"input": s.where(input > max, 0, g), "max": s.where(input > max, g, 0)}
+            return {"input": s.where(input <= max, g, 0), "max": s.where(input > max, g, 0)}
         crossed = max < min
         return {
-            "input": s.where((input < min) | (input > max), 0, g),
+            "input": s.where((input >= min) & (input <= max), g, 0),
             "min": s.where((input < min) & (min < max), g, 0),
             "max": s.where((input > max) | crossed, g, 0),
         }
@@ -97,10 +97,10 @@ class ClampMin(Pointwise):
         check_limits("clamp_min", input, min)
 
     def expr(self, s, x, low):
-        return s.maximum(x, low)
+        return s.clamp(x, low=low)
 
     def vjp(self, s, g, input, min):
-        return {"input": s.where(input < min, 0, g), "min": s.where(input < min, g, 0)}
+        return {"input": s.where(input >= min, g, 0), "min": s.where(input < min, g, 0)}
 
 
 class ClampMax(Pointwise):
@@ -112,10 +112,10 @@ class ClampMax(Pointwise):
         check_limits("clamp_max", input, max)
 
     def expr(self, s, x, high):
-        return s.minimum(x, high)
+        return s.clamp(x, high=high)
 
     def vjp(self, s, g, input, max):
-        return {"input": s.where(input > max, 0, g), "max": s.where(input > max, g, 0)}
+        return {"input": s.where(input <= max, g, 0), "max": s.where(input > max, g, 0)}
 
 
 class Lerp(Pointwise):
@@ -128,9 +128,7 @@ class Lerp(Pointwise):
         check_same_dtype("lerp", input, end, weight)
 
     def expr(self, s, x, end, weight):
-        gap = end - x
-        # Starting from the nearer end makes weight 1 give `end` itself.
-        return s.where(s.abs(weight) < 0.5, x + weight * gap, end - gap * (1 - weight))
+        return s.lerp(x, end, weight)
 
     def vjp(self, s, g, input, end, weight):
         return {"input": g * s.conj(1 - weight), "end": g * s.conj(weight), "weight": g * s.conj(end - input)}

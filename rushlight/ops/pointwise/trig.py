@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 
 from rushlight.op import Pointwise, Promote
+
 from rushlight.ops.pointwise.checks import is_complex
 
 
@@ -123,8 +124,7 @@ class Sinc(Pointwise):
     promote = Promote.TO_FLOAT
 
     def expr(self, s, x):
-        angle = s.where(s.eq(x, 0), 1, math.pi * x)
-        return s.where(s.eq(x, 0), 1, s.sin(angle) / angle)
+        return s.sinc(x)
 
     def vjp(self, s, g, input):
         angle = s.where(s.eq(input, 0), 1, math.pi * input)
