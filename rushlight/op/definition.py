@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from .. import _C
-from .schema import TYPES, Schema, op_name, parse
+from .schema import TYPES, Param, Schema, op_name, parse
 
 KIND_POINTWISE, KIND_PLANNED, KIND_PYTHON = 0, 1, 2
 SAVE_NO, SAVE_DATA, SAVE_META, SAVE_VALUE = 0, 1, 2, 3
@@ -30,13 +30,15 @@ class OpDefinition:
     """What every kind shares. One instance serves one schema (and its in-place form another)."""
 
     schema: ClassVar[str | tuple[str, ...]]
-    aliases: ClassVar[tuple[str, ...]] = ()
+    aliases: ClassVar[tuple[str, ...]] = ()  # other names; "special.expit" is a function in that namespace only
     function: ClassVar[bool] = True          # published as rushlight.<name> (or in `namespace`)
     method: ClassVar[bool] = True            # published as Tensor.<name>
     inplace: ClassVar[bool] = False          # derive <name>_
     out: ClassVar[bool] = True               # accept out=
     namespace: ClassVar[str | None] = None   # "special", "linalg", "nn.functional", ...
     dunder: ClassVar[tuple[str, ...]] = ()   # operator methods: "__add__", and reflected "__radd__"
+    method_self: ClassVar[str | None] = None # the parameter a method call is made on, when it is not the first
+    inplace_flag: ClassVar[bool] = False     # the function also takes a last `inplace=False`, as nn.functional's do
     differentiable: ClassVar[bool] = True
     kind: ClassVar[int] = KIND_PYTHON
     vjp: ClassVar[Callable | None] = None
@@ -159,12 +161,28 @@ def make_op(op: str, name: str, is_inplace: bool, mode: int = 0) -> Any:
             for text in schemas_of(cls):
                 schema = parse(text)
                 found.append(cls(accept_number_first(schema) if mode == REFLECTED else schema, is_inplace).overload())
+                if cls.inplace_flag and not is_inplace:
+                    found.append(InplaceSwitch(schema).overload())
         return found
 
     made = _C.Op(op, resolve, mode)
     first = definitions[name][0]
     made.__doc__ = f"{' | '.join(schemas_of(first))}\n\n{inspect.cleandoc(first.__doc__ or '')}"
     return made
+
+
+class InplaceSwitch(OpDefinition):
+    """`relu(x, inplace=True)`: the op, or its in-place form."""
+
+    out = False
+
+    def __init__(self, schema: Schema) -> None:
+        last = Param("inplace", "bool", False, False)
+        super().__init__(replace(schema, params=(*(replace(p, keyword_only=False) for p in schema.params), last)))
+
+    def run(self, *args: Any) -> Any:
+        *rest, inplace = args
+        return ops[self.spec.name + "_" if inplace else self.spec.name](*rest)
 
 
 def accept_number_first(schema: Schema) -> Schema:
@@ -188,12 +206,27 @@ def publish(functions: dict[str, dict[str, Any]], tensor_type: type) -> None:
             for suffix in ("", "_") if cls.inplace else ("",):
                 op = ops[name + suffix]
                 for label in (name, *cls.aliases):
+                    space, _, last = label.rpartition(".")
                     if cls.function:
-                        functions.setdefault(cls.namespace or "", {}).setdefault(label + suffix, op)
-                    if cls.method and not hasattr(tensor_type, label + suffix):
-                        setattr(tensor_type, label + suffix, op)
+                        functions.setdefault(space or cls.namespace or "", {}).setdefault(last + suffix, op)
+                    if cls.method and not space and not hasattr(tensor_type, label + suffix):
+                        setattr(tensor_type, label + suffix, as_method(cls, op))
             for special in cls.dunder:
                 install_operator(tensor_type, special, name)
+
+
+def as_method(cls: type[OpDefinition], op: Any) -> Any:
+    """The op as a method; where `self` is not its first parameter, a function that puts it in place."""
+    if cls.method_self is None:
+        return op
+    position = parse(schemas_of(cls)[0]).index(cls.method_self)
+
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return op(*args[:position], self, *args[position:], **kwargs)
+
+    method.__name__ = method.__qualname__ = op.__name__
+    method.__doc__ = op.__doc__
+    return method
 
 
 _IN_PLACE = frozenset(("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor", "lshift", "rshift", "matmul"))

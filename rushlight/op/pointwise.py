@@ -30,6 +30,8 @@ class Promote(Enum):
     COMPARE = 2     # common type in, bool out
     LOGICAL = 3     # every operand read as truth, bool out
     KEEP = 4        # the first tensor's type, whatever the others are
+    TO_DOUBLE = 5   # float64 or complex128
+    TO_INT = 6      # common type, bool becomes int64
 
 
 REAL_OF = {"c64": "f32", "c128": "f64"}
@@ -48,21 +50,31 @@ class Pointwise(OpDefinition):
 
     kind = KIND_POINTWISE
     promote: ClassVar[Promote] = Promote.DEFAULT
-    refuse: ClassVar[tuple[str, ...]] = ()    # of "bool", "int", "float", "complex"
+    refuse: ClassVar[tuple[str, ...]] = ()    # of "bool", "integer", "float", "half", "complex"
+    result: ClassVar[str | None] = None       # "bool", or the "real" or "complex" type of the computed precision
+    apart: ClassVar[tuple[str, ...]] = ()     # operands that take no part in promotion and keep their own type
+    upcast: ClassVar[bool] = True             # half types compute in float32
     inplace = True
 
     def expr(self, s: Scalars, *operands: Any) -> Any:
         """One element of the result, from one element of each operand."""
         raise NotImplementedError
 
-    def check(self, *args: Any) -> None:
-        """Raise for argument values the op refuses. Called when a new combination of types is planned."""
+    check: ClassVar[Callable | None] = None
+    """check(self, <parameters by name>): raise for what the op refuses. Called when a new combination of types is
+    planned, with the dtype of a tensor and the value of anything else, so only static values may be judged."""
+
+    def promotion(self, args: tuple) -> Promote:
+        """The rule for this call; an op whose static arguments change the rule overrides it."""
+        return self.promote
 
     def result_dtype(self, common: Any, *args: Any) -> Any:
-        """The result's dtype, from the common dtype of the operands."""
-        if self.promote in (Promote.COMPARE, Promote.LOGICAL):
+        """The result's dtype, from the dtype computed in (before half types are widened)."""
+        if self.result == "bool" or self.promote in (Promote.COMPARE, Promote.LOGICAL):
             return _C.bool
-        return to_float(common) if self.promote is Promote.TO_FLOAT else common
+        if self.result == "real":
+            return BY_CODE[REAL_OF.get(common.code, common.code)]
+        return common.to_complex() if self.result == "complex" else common
 
     # Planning ---------------------------------------------------------------------------------------------------------
 
@@ -70,9 +82,10 @@ class Pointwise(OpDefinition):
         check_devices(self.name, args)
         operands = self.operand_indices(args)
         common = self.common_dtype(args, operands)
+        self.run_check(args)
         self.refuse_dtype(common)
-        self.check(*args)
-        compute = compute_code((to_float(common) if self.promote is Promote.TO_FLOAT else common).code)
+        common = self.promoted(common, args)
+        compute = compute_code(common.code) if self.upcast else common.code
         values, in_dtypes = self.leaves(args, operands, compute)
         outs = self.outputs(values)
         out_dtypes = [self.output_dtype(common, args, k, out) for k, out in enumerate(outs)]
@@ -90,12 +103,30 @@ class Pointwise(OpDefinition):
     def common_dtype(self, args: tuple, operands: list[int]) -> Any:
         if self.promote is Promote.KEEP:
             return args[operands[0]].dtype
-        return result_type_of([args[i] for i in operands if self.spec.params[i].type not in ("Scalar", "Scalar?")] or [args[i] for i in operands])
+        params = self.spec.params
+        taking_part = [i for i in operands if params[i].name not in self.apart]
+        return result_type_of([args[i] for i in taking_part if params[i].type not in ("Scalar", "Scalar?")] or [args[i] for i in taking_part])
+
+    def promoted(self, common: Any, args: tuple) -> Any:
+        """The dtype computed in, by the op's rule."""
+        rule = self.promotion(args)
+        if rule is Promote.TO_FLOAT:
+            return to_float(common)
+        if rule is Promote.TO_DOUBLE:
+            return _C.complex128 if common.is_complex else _C.float64
+        return _C.int64 if rule is Promote.TO_INT and common is _C.bool else common
+
+    def run_check(self, args: tuple) -> None:
+        if type(self).check is None:
+            return
+        given = {p.name: args[i].dtype if isinstance(args[i], _C.Tensor) else args[i] for i, p in enumerate(self.spec.params)}
+        names = list(inspect.signature(type(self).check).parameters)[1:]
+        self.check(**{n: given[n] for n in names if n in given})
 
     def refuse_dtype(self, common: Any) -> None:
-        label = ("bool", "int", "float", "complex")[rank(common)]
-        if label in self.refuse:
-            raise RuntimeError(f'"{self.name}" not implemented for {common.name} tensors')
+        label = ("bool", "integer", "float", "complex")[rank(common)]
+        if label in self.refuse or ("half" in self.refuse and label == "float" and common.itemsize < 4):
+            raise NotImplementedError(f'"{self.name}" not implemented for \'{common.name}\'')
 
     def leaves(self, args: tuple, operands: list[int], compute: str) -> tuple[list[Any], list]:
         """Values for `expr`, one per parameter (static ones as they are), and what the kernel loads."""
@@ -112,7 +143,7 @@ class Pointwise(OpDefinition):
 
     def operand_compute(self, i: int, compute: str, own: str) -> str:
         """The type operand `i` is converted to before `expr` sees it."""
-        return compute
+        return own if self.spec.params[i].name in self.apart else compute
 
     def number_code(self, value: Any, compute: str) -> str:
         """Numbers are handed to kernels in the compute type; truth tests and comparisons keep theirs."""
@@ -143,7 +174,7 @@ class Pointwise(OpDefinition):
     # Derivatives --------------------------------------------------------------------------------------------------------
 
     def records(self) -> bool:
-        return self.differentiable and self.promote not in (Promote.COMPARE, Promote.LOGICAL)
+        return self.differentiable and self.result != "bool" and self.promote not in (Promote.COMPARE, Promote.LOGICAL)
 
     def saved_names(self) -> dict[str, int]:
         return {}   # the derived overload says what it needs
@@ -240,7 +271,19 @@ class PointwiseVjp(Pointwise):
         return common
 
     def output_dtype(self, common: Any, args: tuple, k: int, value: Any) -> Any:
-        return common
+        is_complex = value.dtype in REAL_OF
+        if is_complex == common.is_complex:
+            return common
+        return common.to_complex() if is_complex else BY_CODE[REAL_OF[common.code]]
+
+    def operand_compute(self, i: int, compute: str, own: str) -> str:
+        """The gradient's precision; but a real operand stays real, a complex one complex, and a mask its own."""
+        if self.spec.params[i].name in self.forward.apart:
+            return own
+        precision = REAL_OF.get(compute, compute)
+        if own in REAL_OF:
+            return {"f32": "c64", "f64": "c128"}[precision]
+        return precision if BY_CODE[own].is_floating_point else compute
 
     def expr(self, s: Scalars, *operands: Any) -> Any:
         g, rest = list(operands[: self.num_grads]), operands[self.num_grads :]

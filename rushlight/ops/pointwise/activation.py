@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 
-from rushlight.op import Composite, Pointwise, Promote
+from rushlight.op import Composite, Pointwise, Promote, find_op
 
 from rushlight.ops.pointwise.checks import is_bool
 
@@ -455,7 +455,7 @@ class Prelu(Composite):
                 raise RuntimeError(f"prelu: one weight per channel or one in all, got {weight.numel()} for {channels}")
         if input.ndim > 1:
             weight = weight.reshape([1, -1] + [1] * (input.ndim - 2))
-        return PreluKernel.call(input, weight)
+        return find_op("_prelu_kernel")(input, weight)
 
 
 class Rrelu(Composite):
@@ -470,7 +470,7 @@ class Rrelu(Composite):
 
     def compute(self, input, lower, upper, training, inplace):
         if not training:
-            result = LeakyRelu.call(input, (lower + upper) / 2)
+            result = find_op("leaky_relu")(input, (lower + upper) / 2)
         else:
             # One draw per non-positive element, in order: what PyTorch's generator would be asked for.
             mask = input <= 0

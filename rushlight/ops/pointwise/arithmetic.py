@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from rushlight.op import Composite, Pointwise, Promote
 
+from rushlight import _C
 from rushlight.loops.expr import BITS, COMPLEX, Value
 from rushlight.ops.pointwise.checks import check_alpha, check_no_bool, is_bool, is_integral, refuse_bool_and_complex
 
@@ -79,11 +80,10 @@ class Div(Pointwise):
 
     schema = "div(Tensor input, Tensor|Scalar other, *, str? rounding_mode=None) -> Tensor"
     aliases = ("divide",)
-    dunder = ("__truediv__", "__rtruediv__", "__itruediv__", "__div__", "__rdiv__", "__idiv__")
+    dunder = ("__truediv__", "__rtruediv__", "__itruediv__")
 
-    @staticmethod
-    def promote(rounding_mode):
-        return Promote.TO_FLOAT if rounding_mode is None else Promote.DEFAULT
+    def promotion(self, args):
+        return Promote.TO_FLOAT if args[2] is None else Promote.DEFAULT
 
     def check(self, input, other, rounding_mode):
         if rounding_mode not in (None, "trunc", "floor"):
@@ -288,10 +288,7 @@ class Square(Pointwise):
     """input * input."""
 
     schema = "square(Tensor input) -> Tensor"
-
-    @staticmethod
-    def promote():
-        return Promote.BOOL_TO_LONG
+    promote = Promote.TO_INT
 
     def expr(self, s, x):
         return x * x
@@ -363,8 +360,10 @@ class Frexp(Pointwise):
     """Mantissa in [0.5, 1) and power of two whose product is input."""
 
     schema = "frexp(Tensor input) -> (Tensor mantissa, Tensor exponent)"
-    result = ("same", "int32")
     inplace = False
+
+    def result_dtype(self, common, *args):
+        return common, _C.int32
 
     def check(self, input):
         if not input.is_floating_point:
@@ -373,8 +372,9 @@ class Frexp(Pointwise):
     def expr(self, s, x):
         return s.frexp(x)
 
-    def vjp(self, s, g, exponent):
-        return {"input": g / s.exp2(s.cast(exponent, g.dtype))}
+    def vjp(self, s, g, input):
+        _, exponent = s.frexp(input)
+        return {"input": g[0] / s.exp2(s.cast(exponent, input.dtype))}
 
 
 class Gcd(Pointwise):

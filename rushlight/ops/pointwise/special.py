@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from rushlight.op import Pointwise, Promote
+from rushlight.op import Composite, Pointwise, Promote
 
 INF = float("inf")
 ROOT_HALF = math.sqrt(0.5)
@@ -163,6 +163,7 @@ class Polygamma(Pointwise):
     schema = "polygamma(int n, Tensor input) -> Tensor"
     aliases = ("special.polygamma",)
     method_self = "input"
+    inplace = False
     promote = Promote.TO_FLOAT
     refuse = ("complex",)
 
@@ -175,6 +176,16 @@ class Polygamma(Pointwise):
 
     def vjp(self, s, g, n, input):
         return {"input": g * s.polygamma(n + 1, input)}
+
+
+class PolygammaInplace(Composite):
+    """polygamma written over its input."""
+
+    schema = "polygamma_(Tensor input, int n) -> Tensor"
+    function = False
+
+    def compute(self, input, n):
+        return input.copy_(input.polygamma(n))
 
 
 class Mvlgamma(Pointwise):

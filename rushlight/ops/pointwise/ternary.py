@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from rushlight.op import Pointwise
+from rushlight.op import Pointwise, Promote
 
 from rushlight.loops.expr import COMPLEX, FLOATS, Value
 from rushlight.ops.pointwise.checks import check_mask, check_same_dtype, dtypes_of, is_complex, is_integral
@@ -38,8 +38,8 @@ class MaskedFill(Pointwise):
     """input, but value where the mask holds."""
 
     schema = "masked_fill(Tensor input, Tensor mask, Tensor|Scalar value) -> Tensor"
+    promote = Promote.KEEP
     apart = ("mask",)
-    result = "input"
     out = False
 
     def check(self, input, mask, value):
@@ -173,6 +173,7 @@ class NanToNum(Pointwise):
     """input with NaN, infinity and negative infinity replaced; by default with 0 and the dtype's limits."""
 
     schema = "nan_to_num(Tensor input, Scalar? nan=None, Scalar? posinf=None, Scalar? neginf=None) -> Tensor"
+    upcast = False  # the limits are those of the dtype stored
 
     def expr(self, s, x, nan, posinf, neginf):
         if x.dtype in COMPLEX:
@@ -180,9 +181,12 @@ class NanToNum(Pointwise):
             return s.complex(*[self.expr(s, part, nan, posinf, neginf) for part in (s.real(x), s.imag(x))])
         if x.dtype not in FLOATS:
             return x
-        nan = 0 if nan is None else nan
-        posinf = LARGEST[s.result] if posinf is None else posinf
-        neginf = -LARGEST[s.result] if neginf is None else neginf
+        largest, wide = LARGEST[x.dtype], "f64" if x.dtype == "f64" else "f32"
+        x = s.cast(x, wide)
+        nan, posinf, neginf = (
+            s.const(default, wide) if v is None else s.cast(v, wide)
+            for v, default in ((nan, 0), (posinf, largest), (neginf, -largest))
+        )
         x = s.where(s.eq(x, math.inf), posinf, s.where(s.eq(x, -math.inf), neginf, x))
         return s.where(s.ne(x, x), nan, x)
 
