@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from enum import Enum
+from functools import cached_property
 from typing import Any, ClassVar
 
 from .. import _C, codegen
@@ -54,6 +55,7 @@ class Pointwise(OpDefinition):
     result: ClassVar[str | None] = None       # "bool", or the "real" or "complex" type of the computed precision
     apart: ClassVar[tuple[str, ...]] = ()     # operands that take no part in promotion and keep their own type
     upcast: ClassVar[bool] = True             # half types compute in float32
+    divisor: ClassVar[str | None] = None      # the parameter that must hold no 0 when integers are divided
     inplace = True
 
     def expr(self, s: Scalars, *operands: Any) -> Any:
@@ -85,12 +87,30 @@ class Pointwise(OpDefinition):
         self.run_check(args)
         self.refuse_dtype(common)
         common = self.promoted(common, args)
+        if self.divisor and rank(common) < 2 and not self.is_checked:
+            return None
         compute = compute_code(common.code) if self.upcast else common.code
         values, in_dtypes = self.leaves(args, operands, compute)
         outs = self.outputs(values)
         out_dtypes = [self.output_dtype(common, args, k, out) for k, out in enumerate(outs)]
         stored = [scalars.cast(v, d.code) for v, d in zip(outs, out_dtypes, strict=True)]
         return self.make_plan(args, operands, in_dtypes, out_dtypes, stored)
+
+    is_checked = False
+
+    def run(self, *args: Any) -> Any:
+        """Integer division: a kernel cannot raise, so the divisor is looked at first."""
+        divisor = args[self.spec.index(self.divisor)]
+        if bool((divisor == 0).any()) if isinstance(divisor, _C.Tensor) else divisor == 0:
+            raise RuntimeError(f"ZeroDivisionError: {self.name}: an integer was divided by 0")
+        return self.without_check.backend(*args)
+
+    @cached_property
+    def without_check(self) -> Any:
+        """The same op for divisors known to be nonzero."""
+        made = type(self)(self.spec, self.is_inplace)
+        made.is_checked = True
+        return made.overload()
 
     def make_plan(self, args: tuple, operands: list[int], in_dtypes: list, out_dtypes: list, stored: list) -> Any:
         nest = pointwise_nest(self.name, [d.code for d in in_dtypes], [d.code for d in out_dtypes], stored)
@@ -147,9 +167,7 @@ class Pointwise(OpDefinition):
 
     def number_code(self, value: Any, compute: str) -> str:
         """Numbers are handed to kernels in the compute type; truth tests and comparisons keep theirs."""
-        if self.promote is Promote.LOGICAL:
-            return compute_code(operand_dtype(value).code)
-        return compute
+        return compute_code(operand_dtype(value).code if self.promote is Promote.LOGICAL else compute)
 
     def outputs(self, values: list[Any]) -> list[Any]:
         made = self.expr(scalars, *values)

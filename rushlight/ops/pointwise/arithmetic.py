@@ -79,6 +79,7 @@ class Div(Pointwise):
     """Quotient; true division unless `rounding_mode` asks for 'trunc' or 'floor'."""
 
     schema = "div(Tensor input, Tensor|Scalar other, *, str? rounding_mode=None) -> Tensor"
+    divisor = "other"
     aliases = ("divide",)
     dunder = ("__truediv__", "__rtruediv__", "__itruediv__")
 
@@ -111,6 +112,7 @@ class FloorDivide(Pointwise):
     """The quotient rounded towards negative infinity."""
 
     schema = "floor_divide(Tensor input, Tensor|Scalar other) -> Tensor"
+    divisor = "other"
     dunder = ("__floordiv__", "__rfloordiv__", "__ifloordiv__")
     refuse = ("bool", "complex")
 
@@ -122,6 +124,7 @@ class Remainder(Pointwise):
     """What floor division leaves: has the sign of `other`."""
 
     schema = "remainder(Tensor|Scalar input, Tensor|Scalar other) -> Tensor"
+    divisor = "other"
     dunder = ("__mod__", "__rmod__", "__imod__")
     refuse = ("bool", "complex")
 
@@ -136,6 +139,7 @@ class Fmod(Pointwise):
     """What truncating division leaves: has the sign of `input`."""
 
     schema = "fmod(Tensor input, Tensor|Scalar other) -> Tensor"
+    divisor = "other"
     refuse = ("bool", "complex")
 
     def expr(self, s, x, y):

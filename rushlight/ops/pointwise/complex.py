@@ -69,6 +69,8 @@ class Angle(Pointwise):
 
 def check_parts(name: str, first: object, second: object) -> None:
     """Refuse parts that are not float32 or float64, or differ."""
+    if first.name == second.name == "float16":
+        raise NotImplementedError(f"\"{name}\" not implemented for 'float16'")
     for part in (first, second):
         if part.name not in ("float32", "float64"):
             raise RuntimeError(f"{name}: inputs must be float32 or float64 tensors, got {first.name} and {second.name}")

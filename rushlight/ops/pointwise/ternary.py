@@ -47,6 +47,12 @@ class MaskedFill(Pointwise):
         if is_complex(value) and not is_complex(input) and input.name != "bool":
             raise RuntimeError(f"masked_fill: a complex value cannot be converted to {input.name} without overflow")
 
+    def plan(self, args):
+        value = args[2]
+        if hasattr(value, "ndim") and value.ndim:
+            raise RuntimeError(f"masked_fill: value must be a number or a 0-d tensor, got {value.ndim} dims. Use where().")
+        return super().plan(args)
+
     def expr(self, s, x, mask, value):
         return s.where(mask, value, x)
 
