@@ -100,6 +100,8 @@ class Pointwise(OpDefinition):
 
     def run(self, *args: Any) -> Any:
         """Integer division: a kernel cannot raise, so the divisor is looked at first."""
+        if self.divisor is None:
+            return super().run(*args)
         divisor = args[self.spec.index(self.divisor)]
         if bool((divisor == 0).any()) if isinstance(divisor, _C.Tensor) else divisor == 0:
             raise RuntimeError(f"ZeroDivisionError: {self.name}: an integer was divided by 0")
