@@ -356,6 +356,7 @@ static PyObject* storage_write(PyObject* self, PyObject* args) {
 static int storage_getbuffer(PyObject* self, Py_buffer* view, int flags) {
   Storage* s = self_storage(self);
   if (!check_host(s, "buffer of UntypedStorage")) return -1;
+  s->resizable = false;   // whoever looks at the buffer (an array made by Tensor.numpy) holds its address
   return PyBuffer_FillInfo(view, self, s->data, static_cast<Py_ssize_t>(s->nbytes), 0, flags);
 }
 

@@ -319,6 +319,8 @@ static PyObject* m_is_floating(PyObject* self, PyObject*) { return PyBool_FromLo
 static PyObject* m_is_complex(PyObject* self, PyObject*) { return PyBool_FromLong(is_complex(as_tensor(self)->dtype)); }
 static PyObject* m_is_signed(PyObject* self, PyObject*) { return PyBool_FromLong(info(as_tensor(self)->dtype).is_signed); }
 static PyObject* m_is_inference(PyObject* self, PyObject*) { return PyBool_FromLong(as_tensor(self)->flags & kInference); }
+static PyObject* m_item(PyObject* self, PyObject*) { return tensor_item(as_tensor(self)); }
+static PyObject* m_tolist(PyObject* self, PyObject*) { return tensor_to_list(as_tensor(self)); }
 static PyObject* m_untyped_storage(PyObject* self, PyObject*) { return storage_object(as_tensor(self)->storage); }
 static PyObject* m_is_channels_last(PyObject* self, PyObject*) {
   Tensor* t = as_tensor(self);
@@ -414,6 +416,8 @@ static PyMethodDef tensor_methods[] = {
     {"nelement", m_numel, METH_NOARGS, "how many elements"},
     {"size", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(m_size)), METH_VARARGS | METH_KEYWORDS, "size(dim=None): the sizes, or one of them"},
     {"stride", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(m_stride)), METH_VARARGS | METH_KEYWORDS, "stride(dim=None): steps in elements, or one of them"},
+    {"item", m_item, METH_NOARGS, "the only element, as a Python number"},
+    {"tolist", m_tolist, METH_NOARGS, "nested lists of Python numbers"},
     {"element_size", m_element_size, METH_NOARGS, "bytes per element"},
     {"storage_offset", m_storage_offset, METH_NOARGS, "first element, counted in the storage"},
     {"data_ptr", m_data_ptr, METH_NOARGS, "address of the first element"},
@@ -560,6 +564,10 @@ static PyObject* py_set_size_type(PyObject*, PyObject* type) {
   SizeType = reinterpret_cast<PyTypeObject*>(Py_NewRef(type));
   Py_RETURN_NONE;
 }
+static PyObject* py_subclass_keys(PyObject*, PyObject* type) {
+  if (!PyType_Check(type)) return PyErr_Format(PyExc_TypeError, "expected a class, got %s", Py_TYPE(type)->tp_name), nullptr;
+  return PyLong_FromUnsignedLong(subclass_keys(reinterpret_cast<PyTypeObject*>(type)));
+}
 static PyObject* py_disabled(PyObject*, PyObject*) {
   Py_RETURN_NOTIMPLEMENTED;
 }
@@ -582,6 +590,7 @@ static PyMethodDef functions[] = {
     {"set_data", py_set_data, METH_VARARGS, "set_data(tensor, source)"},
     {"bump_version", py_bump, METH_O, "count an in-place write"},
     {"view_strides", py_view_strides, METH_VARARGS, "view_strides(tensor, sizes): strides of such a view, or None"},
+    {"subclass_keys", py_subclass_keys, METH_O, "dispatch key bits that tensors of a class carry"},
     {"_set_layout", py_set_layout, METH_O, nullptr},
     {"_set_size_type", py_set_size_type, METH_O, nullptr},
     {"_disabled_torch_function_impl", py_disabled, METH_VARARGS, "marks a subclass that needs no dispatch of its own"},

@@ -26,8 +26,8 @@ CHECKED_FOLDERS = (PACKAGE, "csrc", "tests", "tools", "benchmarks", "docs", "exa
 # one line do not see each other. `_C` is the native core; "" is rushlight/__init__.py itself.
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors", "version", "config", "show"),
-    ("dtype", "device", "shape"),
-    ("_C",),
+    ("_C", "shape"),
+    ("dtype", "device"),
     ("promotion",),
     ("devices",),
     ("loops",),
@@ -39,8 +39,10 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("transforms",),
     ("ops",),
     ("random",),
-    ("printing", "indexing", "serialization"),
+    ("printing", "indexing", "interop", "storage"),
+    ("legacy",),
     ("tensor",),
+    ("serialization",),
     ("library",),
     ("special", "linalg", "fft", "signal", "masked", "sparse", "distributions"),
     ("func",),

@@ -1,0 +1,288 @@
+"""Tensors from foreign data and foreign data from tensors: NumPy, DLPack, buffers, nested Python sequences.
+
+Enters: lists, arrays, capsules, anything with the buffer protocol. Leaves: tensors that share the memory wherever
+sharing is possible, and copy only where asked to or where dtype and device differ. Refuses: types without an
+equivalent, negative strides, other byte orders, exporting tensors that require grad. NumPy is imported when first needed.
+"""
+
+from __future__ import annotations
+
+import warnings
+from enum import IntEnum
+from functools import cache
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+from . import _C
+from ._C import Tensor
+
+# PyTorch's names of element types, as its messages and legacy tensor types use them.
+SCALAR_NAMES: dict[str, str] = {
+    "bool": "Bool", "uint8": "Byte", "int8": "Char", "int16": "Short", "int32": "Int", "int64": "Long", "float16": "Half",
+    "float32": "Float", "float64": "Double", "complex64": "ComplexFloat", "complex128": "ComplexDouble",
+    "bfloat16": "BFloat16", "uint16": "UInt16", "uint32": "UInt32", "uint64": "UInt64",
+    "float8_e4m3fn": "Float8_e4m3fn", "float8_e5m2": "Float8_e5m2",
+}  # fmt: skip
+_NOT_IN_NUMPY = frozenset(("bfloat16", "float8_e4m3fn", "float8_e5m2"))
+
+
+@cache
+def _numpy() -> ModuleType:
+    return import_module("numpy")
+
+
+def _is_array(obj: Any) -> bool:
+    """A NumPy array. Found by name, so that asking does not import NumPy."""
+    return any(t.__name__ == "ndarray" and t.__module__ == "numpy" for t in type(obj).__mro__)
+
+
+# --- from Python data -------------------------------------------------------------------------------------------------
+
+
+def tensor(
+    data: Any,
+    *,
+    dtype: _C.dtype | None = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Tensor:
+    """A new tensor holding a copy of `data`, never part of a graph."""
+    if isinstance(data, Tensor):
+        warnings.warn(
+            "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() "
+            "or sourceTensor.detach().clone().requires_grad_(True), rather than rushlight.tensor(sourceTensor).",
+            UserWarning,
+            stacklevel=2,
+        )
+        made = _copied(data.detach(), dtype, device)
+    else:
+        made = _C.from_data(data, dtype, device)
+    return made.requires_grad_() if requires_grad else made
+
+
+def _copied(source: Tensor, dtype: _C.dtype | None, device: Any) -> Tensor:
+    """A copy of `source` that shares nothing with it."""
+    moved = _moved(source, dtype, device)
+    return source.clone() if moved is source else moved
+
+
+def _moved(source: Tensor, dtype: _C.dtype | None, device: Any) -> Tensor:
+    """`source` itself where dtype and device already match."""
+    if device is not None and _C.device(device) != source.device:
+        source = source.to(device)
+    return source.to(dtype) if dtype is not None and dtype is not source.dtype else source
+
+
+def as_tensor(data: Any, dtype: _C.dtype | None = None, device: Any = None) -> Tensor:
+    """`data` as a tensor, sharing its memory and its history where possible."""
+    if isinstance(data, Tensor):
+        return _moved(data, dtype, device)
+    if _is_array(data):
+        return _moved(from_numpy(data), dtype, device)
+    return _C.from_data(data, dtype, device)
+
+
+def asarray(
+    obj: Any,
+    *,
+    dtype: _C.dtype | None = None,
+    device: Any = None,
+    copy: bool | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """`obj` as a tensor: shared where possible, unless `copy` says True; an error if `copy` is False and it cannot be."""
+    source = _shared(obj, dtype)
+    if source is None:
+        if copy is False:
+            raise ValueError("can't alias arbitrary sequence into a tensor.")
+        made = _C.from_data(obj, dtype, device)
+    elif copy:
+        made = _copied(source, dtype, device)
+    else:
+        made = _moved(source, dtype, device)
+        if made is not source and copy is False:
+            what = "device" if device is not None and _C.device(device) != source.device else "dtype"
+            raise ValueError(f"can't alias tensor with {what} '{getattr(source, what)}' into {what} '{getattr(made, what)}'.")
+    if made.requires_grad and not requires_grad:
+        made = made.detach()
+    return made.requires_grad_() if requires_grad and not made.requires_grad else made
+
+
+def _shared(obj: Any, dtype: _C.dtype | None) -> Tensor | None:
+    """A tensor over the memory of `obj`; None if it has no memory to share."""
+    if isinstance(obj, Tensor):
+        return obj
+    if _is_array(obj):
+        return from_numpy(obj)
+    if hasattr(obj, "__dlpack__") or type(obj).__name__ == "PyCapsule":
+        return from_dlpack(obj)
+    if isinstance(obj, (list, tuple, range, str)):
+        return None
+    try:
+        memoryview(obj).release()
+    except TypeError:
+        return None
+    return frombuffer(obj, dtype=dtype or _C.get_default_dtype())
+
+
+def read_foreign(obj: Any) -> Tensor | None:
+    """For the core's `from_data`: a tensor over an object that is no sequence but knows how to be an array."""
+    if hasattr(obj, "__array__"):
+        return _C.from_buffer(_numpy().asarray(obj))
+    if hasattr(obj, "__dlpack__"):
+        return from_dlpack(obj)
+    return None
+
+
+# --- NumPy and buffers ------------------------------------------------------------------------------------------------
+
+
+def from_numpy(array: Any) -> Tensor:
+    """A tensor sharing the memory of a NumPy array."""
+    if not _is_array(array):
+        raise TypeError(f"expected np.ndarray (got {_type_name(array)})")
+    made = _C.from_buffer(array)
+    if not array.flags.writeable:
+        _warn_read_only("The given NumPy array is")
+    return made
+
+
+def _type_name(obj: Any) -> str:
+    t = type(obj)
+    return t.__name__ if t.__module__ == "builtins" else f"{t.__module__}.{t.__name__}"
+
+
+def _warn_read_only(what: str) -> None:
+    warnings.warn(
+        f"{what} not writable, and tensors cannot be read-only: writing to this one is undefined behaviour. "
+        "Copy the data first if the tensor will be written to.",
+        UserWarning,
+        stacklevel=3,
+    )
+
+
+def numpy_of(self: Tensor, *, force: bool = False) -> Any:
+    """The tensor as a NumPy array over the same memory. `force` detaches, moves to the host and copies if it must."""
+    source = self.detach().cpu() if force else self
+    if not source.is_cpu:
+        raise TypeError(
+            f"can't convert {source.device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first."
+        )
+    if source.requires_grad:
+        raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+    name = source.dtype.name
+    if name in _NOT_IN_NUMPY:
+        raise TypeError(f"Got unsupported ScalarType {SCALAR_NAMES[name]}")
+    np, size = _numpy(), source.itemsize
+    if not source.numel():
+        return np.empty(tuple(source.shape), name)
+    strides = tuple(s * size for s in source.stride())
+    return np.ndarray(tuple(source.shape), name, source.untyped_storage(), source.storage_offset() * size, strides)
+
+
+def array_of(self: Tensor, dtype: Any = None, copy: bool | None = None) -> Any:
+    """NumPy's array protocol."""
+    array = numpy_of(self)
+    if dtype is None or array.dtype == dtype:
+        return array.copy() if copy else array
+    if copy is False:
+        raise ValueError(f"Unable to avoid copy while creating an array of {dtype} from a tensor of {self.dtype}")
+    return array.astype(dtype)
+
+
+def frombuffer(buffer: Any, *, dtype: _C.dtype, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Tensor:
+    """A 1-D tensor over the bytes of an object with the buffer protocol, from `offset` bytes on."""
+    try:
+        view = memoryview(buffer)
+    except TypeError:
+        raise ValueError("object does not implement Python buffer protocol.") from None
+    length, size = view.nbytes, dtype.itemsize
+    if not length or not count:
+        raise ValueError(f"both buffer length ({length}) and count ({count}) must not be 0")
+    if not 0 <= offset < length:
+        raise ValueError(f"offset ({offset} bytes) must be non-negative and no greater than buffer length ({length} bytes) minus 1")
+    if count < 0:
+        if (length - offset) % size:
+            raise ValueError(
+                f"buffer length ({length - offset} bytes) after offset ({offset} bytes) must be a multiple of element size ({size})"
+            )
+        count = (length - offset) // size
+    elif offset + count * size > length:
+        raise ValueError(
+            f"requested buffer length ({count} * {size} bytes) after offset ({offset} bytes) must not be greater than "
+            f"actual buffer length ({length} bytes)"
+        )
+    if view.readonly:
+        _warn_read_only("The given buffer is")
+    whole = _C.from_buffer(view.cast("B")[offset : offset + count * size])
+    made = _C.alias(whole, (count,), (1,), 0, dtype)
+    return made.requires_grad_() if requires_grad else made
+
+
+# --- DLPack -----------------------------------------------------------------------------------------------------------
+
+
+class DLDeviceType(IntEnum):
+    """Device numbers of the DLPack specification."""
+
+    kDLCPU = 1
+    kDLCUDA = 2
+    kDLCUDAHost = 3
+    kDLOpenCL = 4
+    kDLVulkan = 7
+    kDLMetal = 8
+    kDLVPI = 9
+    kDLROCM = 10
+    kDLROCMHost = 11
+    kDLExtDev = 12
+    kDLCUDAManaged = 13
+    kDLOneAPI = 14
+
+
+def dlpack_of(
+    self: Tensor,
+    *,
+    stream: Any = -1,
+    max_version: tuple[int, int] | None = None,
+    dl_device: tuple[int, int] | None = None,
+    copy: bool | None = None,
+) -> Any:
+    """A DLPack capsule over the tensor's memory; versioned when the consumer says it understands that."""
+    if dl_device is not None and tuple(dl_device) != (DLDeviceType.kDLCPU, 0):
+        raise BufferError(f"__dlpack__: cannot export to device {tuple(dl_device)}")
+    source = self.clone() if copy else self
+    return _C.to_dlpack(source, max_version is not None and max_version[0] >= 1, bool(copy))
+
+
+def dlpack_device_of(self: Tensor) -> tuple[DLDeviceType, int]:
+    """(device type, index) in DLPack's numbers."""
+    if not self.is_cpu:
+        raise ValueError(f"Unknown device type {self.device.type} for Dlpack")
+    return DLDeviceType.kDLCPU, 0
+
+
+def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
+    """A tensor over the memory of anything that exports DLPack, or of a capsule."""
+    capsule = ext_tensor
+    if hasattr(ext_tensor, "__dlpack__"):
+        wanted: dict[str, Any] = {"max_version": (1, 0)}
+        if copy is not None:
+            wanted["copy"] = copy
+        try:
+            capsule = ext_tensor.__dlpack__(**wanted)
+        except TypeError:  # a producer from before versions
+            capsule = ext_tensor.__dlpack__()
+    made, is_read_only = _C.from_dlpack(capsule)
+    if is_read_only and not copy:
+        _warn_read_only("The given DLPack data is")
+    return made if device is None else _moved(made, None, device)
+
+
+def to_dlpack(source: Tensor) -> Any:
+    """A DLPack capsule over the memory of `source`."""
+    return dlpack_of(source)
+
+
+_C._set_foreign_reader(read_foreign)

@@ -1,0 +1,112 @@
+"""Sizes, layouts and memory formats: the small values that describe how a tensor is arranged.
+
+Enters: ints and names. Leaves: `Size`, a tuple that stays a Size when sliced, added or repeated, and the constants
+`strided`, `contiguous_format`, `channels_last`, `channels_last_3d`, `preserve_format`. Refuses sizes that are not ints.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from operator import index
+from typing import Any, SupportsIndex
+
+
+class Size(tuple):
+    """The sizes of a tensor, one per dimension."""
+
+    __slots__ = ()
+
+    def __new__(cls, sizes: Iterable[Any] = ()) -> Size:
+        values = tuple(sizes)
+        for i, value in enumerate(values):
+            if type(value) is not int:
+                try:
+                    index(value)
+                except TypeError:
+                    kind = type(value).__name__
+                    raise TypeError(f"rushlight.Size() takes an iterable of 'int' (item {i} is '{kind}')") from None
+        return tuple.__new__(cls, (v if type(v) is int else index(v) for v in values))
+
+    def numel(self) -> int:
+        """How many elements a tensor of this size has."""
+        return math.prod(self)
+
+    def __getitem__(self, key: SupportsIndex | slice) -> Any:
+        found = tuple.__getitem__(self, key)
+        return tuple.__new__(type(self), found) if isinstance(key, slice) else found
+
+    def __add__(self, other: tuple) -> Any:
+        joined = tuple.__add__(self, other)
+        return NotImplemented if joined is NotImplemented else Size(joined)
+
+    def __radd__(self, other: tuple) -> Any:
+        return Size(other + tuple(self)) if isinstance(other, tuple) else NotImplemented
+
+    def __mul__(self, times: SupportsIndex) -> Any:
+        repeated = tuple.__mul__(self, times)
+        return NotImplemented if repeated is NotImplemented else tuple.__new__(Size, repeated)
+
+    __rmul__ = __mul__
+
+    def __repr__(self) -> str:
+        return f"rushlight.Size([{', '.join(map(str, self))}])"
+
+    def __reduce__(self) -> tuple:
+        return Size, (tuple(self),)
+
+
+class _Named:
+    """A constant known by its name: one instance per name, compared by identity, pickled by name."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"rushlight.{self.name}"
+
+    def __reduce__(self) -> tuple:
+        return _constant, (self.name,)
+
+
+class layout(_Named):  # noqa: N801 - PyTorch's name
+    """How elements are laid out in general; `strided` is the only one here."""
+
+
+class memory_format(_Named):  # noqa: N801 - PyTorch's name
+    """Which order of dimensions is dense in memory."""
+
+
+strided = layout("strided")
+contiguous_format = memory_format("contiguous_format")
+channels_last = memory_format("channels_last")
+channels_last_3d = memory_format("channels_last_3d")
+preserve_format = memory_format("preserve_format")
+
+_CONSTANTS = {c.name: c for c in (strided, contiguous_format, channels_last, channels_last_3d, preserve_format)}
+
+
+def _constant(name: str) -> _Named:
+    return _CONSTANTS[name]
+
+
+def strides_for(sizes: tuple[int, ...], order: memory_format) -> tuple[int, ...]:
+    """Dense strides of a tensor of `sizes` in a memory format; RuntimeError if the format needs other dims."""
+    if order is contiguous_format:
+        return _dense(sizes, range(len(sizes) - 1, -1, -1))
+    wanted = {channels_last: 4, channels_last_3d: 5}.get(order)
+    if wanted is None:
+        raise RuntimeError(f"unsupported memory format option {order!r}")
+    if len(sizes) != wanted:
+        raise RuntimeError(f"required rank {wanted} tensor to use {order.name} format, got {len(sizes)} dimensions")
+    return _dense(sizes, [1, *range(len(sizes) - 1, 1, -1), 0])
+
+
+def _dense(sizes: tuple[int, ...], order: Iterable[int]) -> tuple[int, ...]:
+    strides, step = [0] * len(sizes), 1
+    for dim in order:
+        strides[dim] = step
+        step *= max(sizes[dim], 1)
+    return tuple(strides)

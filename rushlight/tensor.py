@@ -1,0 +1,227 @@
+"""What a tensor can do that is no op: printing, conversion, copying, looking at other memory.
+
+Enters: the core's Tensor type. Leaves: the same type with its Python-side methods installed; methods that are ops
+come from the registry. Refuses what the core cannot undo, such as resizing a tensor that requires grad.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import _C, interop, legacy, printing, shape, storage
+from ._C import Tensor, UntypedStorage
+
+_C._set_size_type(shape.Size)
+_C._set_layout(shape.strided)
+
+# --- Python's protocols -------------------------------------------------------------------------------------------------
+
+
+def _repr(self: Tensor, *, tensor_contents: str | None = None) -> str:
+    return printing.tensor_text(self, tensor_contents)
+
+
+def _format(self: Tensor, spec: str) -> str:
+    if self.ndim == 0 and not self.is_meta and type(self) is Tensor:
+        return format(self.item(), spec)
+    return object.__format__(self, spec)
+
+
+def _contains(self: Tensor, element: Any) -> bool:
+    if isinstance(element, (Tensor, int, float, complex)):
+        return bool((element == self).any().item())
+    raise RuntimeError(f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}.")
+
+
+def _reversed(self: Tensor) -> Tensor:
+    return self if self.ndim == 0 else self.flip(0)
+
+
+def _complex(self: Tensor) -> complex:
+    if self.numel() != 1:
+        raise ValueError("only one element tensors can be converted to Python scalars")
+    return complex(self.item())
+
+
+def _dir(self: Tensor) -> list[str]:
+    names = {*dir(type(self)), *self.__dict__}
+    return sorted(name for name in names if name.isidentifier())
+
+
+# --- other memory -------------------------------------------------------------------------------------------------------
+
+
+def _get_data(self: Tensor) -> Tensor:
+    return _C.shallow_copy(self, False)
+
+
+def _set_data(self: Tensor, value: Any) -> None:
+    if not isinstance(value, Tensor):
+        raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
+    if self.requires_grad and not (value.is_floating_point() or value.is_complex()):
+        raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
+    _C.set_data(self, value)
+
+
+def _check_resizable(self: Tensor) -> None:
+    if self.requires_grad:
+        raise RuntimeError("cannot resize variables that require grad")
+
+
+def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
+    """Give the tensor new sizes in place, growing its storage if it must; new elements are uninitialised."""
+    size = sizes[0] if len(sizes) == 1 and not isinstance(sizes[0], int) else sizes
+    size = shape.Size(size if isinstance(size, (tuple, list)) else (size,))
+    _check_resizable(self)
+    if any(s < 0 for s in size):
+        raise RuntimeError(f"resize_: sizes must not be negative, got {list(size)}")
+    order = shape.contiguous_format if memory_format in (None, shape.preserve_format) else memory_format
+    if size == self.shape and memory_format is None:
+        return self
+    memory, offset = self.untyped_storage(), self.storage_offset()
+    needed = (offset + size.numel()) * self.itemsize if size.numel() else 0
+    if needed > memory.nbytes():
+        memory.resize_(needed)
+    self._set_storage(memory, offset, size, shape.strides_for(size, order))
+    return self
+
+
+def resize_as_(self: Tensor, other: Tensor, *, memory_format: Any = None) -> Tensor:
+    """Give the tensor the sizes of `other`."""
+    return resize_(self, tuple(other.shape), memory_format=memory_format)
+
+
+def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = None, stride: Any = None) -> Tensor:
+    """Look at the memory of `source` (a tensor or a storage) from now on; at nothing if there is none."""
+    if source is None:
+        source = UntypedStorage(0)
+    if isinstance(source, Tensor):
+        if source.dtype is not self.dtype:
+            raise RuntimeError(f"set_: could not set tensor of type {source.dtype.name} to a tensor of type {self.dtype.name}")
+        if size is None:
+            storage_offset, size, stride = source.storage_offset(), source.shape, source.stride()
+        source = source.untyped_storage()
+    elif isinstance(source, storage.TypedStorage):
+        if source.dtype is not self.dtype:
+            raise RuntimeError(f"set_: expected a Storage of type {self.dtype.name}, but got type {source.dtype.name}")
+        source = source.untyped()
+    if not isinstance(source, UntypedStorage):
+        raise TypeError(f"set_(): argument 'source' must be Tensor or Storage, not {type(source).__name__}")
+    if size is None:
+        size = ((source.nbytes() // self.itemsize) - storage_offset,)
+    size = shape.Size(size)
+    if stride is None:
+        stride = shape.strides_for(size, shape.contiguous_format)
+    needed = (storage_offset + 1 + sum((n - 1) * s for n, s in zip(size, stride, strict=False))) * self.itemsize
+    if size.numel() and needed > source.nbytes() and source.resizable():
+        source.resize_(needed)
+    self._set_storage(source, storage_offset, size, tuple(stride))
+    _C.bump_version(self)
+    return self
+
+
+def is_set_to(self: Tensor, tensor: Tensor) -> bool:
+    """Whether both tensors are the same elements of the same storage in the same order."""
+    same = self.untyped_storage() == tensor.untyped_storage() and self.storage_offset() == tensor.storage_offset()
+    return same and self.shape == tensor.shape and self.stride() == tensor.stride()
+
+
+def is_same_size(self: Tensor, other: Tensor) -> bool:
+    """Whether the sizes are equal."""
+    return self.shape == other.shape
+
+
+def is_contiguous(self: Tensor, memory_format: Any = shape.contiguous_format) -> bool:
+    """Whether the elements are dense in the order of `memory_format`."""
+    if memory_format is shape.contiguous_format or memory_format is shape.preserve_format:
+        return self._is_contiguous()
+    if memory_format is shape.channels_last:
+        return self.ndim == 4 and self._is_channels_last()
+    if memory_format is shape.channels_last_3d:
+        return self.ndim == 5 and self._is_channels_last()
+    raise TypeError(f"is_contiguous(): argument 'memory_format' must be memory_format, not {type(memory_format).__name__}")
+
+
+def typed_storage(self: Tensor) -> storage.TypedStorage:
+    """The storage, read as elements of the tensor's dtype."""
+    return storage.TypedStorage(wrap_storage=self.untyped_storage(), dtype=self.dtype)
+
+
+def share_memory_(self: Tensor) -> Tensor:
+    """Refused: memory shared between processes is not part of this build."""
+    raise NotImplementedError("share_memory_: tensors in memory shared between processes are not supported here")
+
+
+def get_device(self: Tensor) -> int:
+    """The index of the device; -1 on the host."""
+    return -1 if self.device.index is None else self.device.index
+
+
+# --- subclasses ---------------------------------------------------------------------------------------------------------
+
+
+def _make_subclass(cls: type, data: Tensor, require_grad: bool = False, **kwargs: Any) -> Tensor:
+    """A tensor of class `cls` over the memory of `data`, outside any graph."""
+    if not isinstance(data, Tensor):
+        raise TypeError(f"_make_subclass(): argument 'data' must be Tensor, not {type(data).__name__}")
+    made = _C.shallow_copy(data, True, cls)
+    return made.requires_grad_() if require_grad else made
+
+
+def as_subclass(self: Tensor, cls: type) -> Tensor:
+    """The same elements and history under another class."""
+    if not (isinstance(cls, type) and issubclass(cls, Tensor)):
+        raise TypeError(f"as_subclass(): argument 'cls' must be a subclass of Tensor, not {cls!r}")
+    if not self.requires_grad:
+        return _C.shallow_copy(self, True, cls)
+    made = self.view(self.shape)
+    if cls is not Tensor:
+        made.__class__ = cls
+        made._keys |= _C.subclass_keys(cls)
+    return made
+
+
+# --- installation -------------------------------------------------------------------------------------------------------
+
+_METHODS: dict[str, Any] = {
+    "__repr__": _repr, "__str__": _repr, "__format__": _format, "__contains__": _contains, "__reversed__": _reversed,
+    "__complex__": _complex, "__dir__": _dir, "__array_priority__": 1000,
+    "__array__": interop.array_of, "numpy": interop.numpy_of,
+    "__dlpack__": interop.dlpack_of, "__dlpack_device__": interop.dlpack_device_of,
+    "__reduce_ex__": storage.reduce_tensor, "__deepcopy__": storage.deepcopy_tensor, "__setstate__": storage.set_state,
+    "storage": typed_storage, "_typed_storage": typed_storage, "share_memory_": share_memory_, "get_device": get_device,
+    "is_shared": lambda self: False, "is_pinned": lambda self, device=None: False,
+    "resize_": resize_, "resize_as_": resize_as_, "set_": set_, "is_set_to": is_set_to, "is_same_size": is_same_size,
+    "is_contiguous": is_contiguous, "type": legacy.as_type, "new": legacy.new, "as_subclass": as_subclass,
+    "is_conj": lambda self: False, "is_neg": lambda self: False, "resolve_conj": lambda self: self,
+    "resolve_neg": lambda self: self, "has_names": lambda self: False,
+}  # fmt: skip
+
+# What a strided tensor on cpu, meta or a plug-in device never is.
+_NEVER = ("is_cuda", "is_sparse", "is_sparse_csr", "is_quantized", "is_mkldnn", "is_nested", "is_xla", "is_xpu", "is_mps", "is_vulkan", "is_ipu", "is_hpu", "is_mtia")
+
+# Transposes without arguments are attributes.
+_PROPERTIES: dict[str, property] = {
+    "data": property(_get_data, _set_data, doc="the same elements outside the graph, with a version count of their own"),
+    "T": property(lambda self: self.permute(tuple(range(self.ndim - 1, -1, -1))), doc="all dims reversed"),
+    "mT": property(lambda self: self.transpose(-2, -1), doc="the last two dims exchanged"),
+    "H": property(lambda self: self.transpose(0, 1).conj() if self.is_complex() else self.transpose(0, 1), doc="the conjugate transpose of a matrix"),
+    "mH": property(lambda self: self.adjoint(), doc="the conjugate transpose of the last two dims"),
+    "names": property(lambda self: (None,) * self.ndim),
+    "is_sparse_csc": property(lambda self: False),
+}  # fmt: skip
+
+
+def install() -> None:
+    """Put the methods of this module on the Tensor type."""
+    for name, method in (*_METHODS.items(), *_PROPERTIES.items()):
+        setattr(Tensor, name, method)
+    for name in _NEVER:
+        setattr(Tensor, name, False)
+    Tensor.__new__ = staticmethod(legacy.new_tensor_object)
+    Tensor._make_subclass = staticmethod(_make_subclass)
+    Tensor.__module__ = "rushlight"
+    storage.install()
+
+
+install()
