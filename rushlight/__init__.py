@@ -1,1 +1,70 @@
 """Rushlight: the PyTorch system, Python-first. Public names only; no logic lives here."""
+
+import importlib as _importlib
+
+from . import _C, op, ops, tensor as _tensor  # noqa: F401
+from ._C import (
+    Generator,
+    Tensor,
+    UntypedStorage,
+    bfloat16,
+    bool,  # noqa: A004
+    complex64,
+    complex128,
+    device,
+    dtype,
+    float8_e4m3fn,
+    float8_e5m2,
+    float16,
+    float32,
+    float64,
+    get_num_threads,
+    int8,
+    int16,
+    int32,
+    int64,
+    set_num_threads,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+)
+from .dtype import finfo, iinfo
+from .interop import as_tensor, asarray, from_dlpack, from_numpy, frombuffer, tensor
+from .op.factory import default_device as get_default_device, set_default_device
+from .printing import set_printoptions
+from .promotion import can_cast, default_dtype as get_default_dtype, promote_types, result_type, set_default_dtype
+from .shape import Size, channels_last, channels_last_3d, contiguous_format, layout, memory_format, preserve_format, strided
+from .storage import TypedStorage
+
+__version__ = "0.1.0"
+
+float = float32  # noqa: A001
+double = float64
+half = float16
+short = int16
+int = int32  # noqa: A001
+long = int64
+cfloat = complex64
+cdouble = complex128
+
+inf = 1e999
+nan = inf - inf
+pi = 3.141592653589793
+e = 2.718281828459045
+newaxis = None
+
+op.publish(Tensor)
+globals().update(op.published(""))
+
+_SUBPACKAGES = frozenset(("autograd", "codegen", "devices", "func", "library", "linalg", "loops", "nn", "random", "special", "testing", "utils"))
+
+
+def __getattr__(name: str) -> object:
+    if name in _SUBPACKAGES:
+        return _importlib.import_module(f".{name}", __name__)
+    raise AttributeError(f"module 'rushlight' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_SUBPACKAGES})

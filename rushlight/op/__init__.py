@@ -2,7 +2,7 @@
 
 from .. import _C
 from .composite import Composite
-from .definition import Meta, OpDefinition, definitions, explain_mismatch, find_op, ops, publish
+from .definition import Meta, OpDefinition, definitions, explain_mismatch, find_op, ops, publish, published
 from .extern import Extern, Spec
 from .out import call_out
 from .pointwise import Pointwise, Promote
@@ -11,7 +11,7 @@ from .view import Geometry, View, wrap_dim, wrap_dims
 
 __all__ = [
     "Composite", "Extern", "Geometry", "Meta", "NamedResult", "OpDefinition", "Pointwise", "Promote", "Spec", "View",
-    "definitions", "find_op", "ops", "publish", "result_type", "wrap_dim", "wrap_dims",
+    "definitions", "find_op", "ops", "publish", "published", "result_type", "wrap_dim", "wrap_dims",
 ]  # fmt: skip
 
 _C.set_hooks(bind_error=explain_mismatch, out_caller=call_out)

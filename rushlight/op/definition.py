@@ -34,6 +34,7 @@ class OpDefinition:
     function: ClassVar[bool] = True          # published as rushlight.<name> (or in `namespace`)
     method: ClassVar[bool] = True            # published as Tensor.<name>
     inplace: ClassVar[bool] = False          # derive <name>_
+    only_inplace: ClassVar[bool] = False     # publish <name>_ alone: copy_, zero_
     out: ClassVar[bool] = True               # accept out=
     namespace: ClassVar[str | None] = None   # "special", "linalg", "nn.functional", ...
     dunder: ClassVar[tuple[str, ...]] = ()   # operator methods: "__add__", and reflected "__radd__"
@@ -199,34 +200,36 @@ def find_op(name: str) -> Any:
         raise AttributeError(f"rushlight has no op called {name!r}") from None
 
 
-def publish(functions: dict[str, dict[str, Any]], tensor_type: type) -> None:
-    """Put every op where users look: `functions[namespace][name]`, and methods and operators on `tensor_type`."""
+def suffixes(cls: type[OpDefinition]) -> tuple[str, ...]:
+    """Endings under which an op is published: itself, its in-place form, or both."""
+    if cls.only_inplace:
+        return ("_",)
+    return ("", "_") if cls.inplace else ("",)
+
+
+def published(namespace: str) -> dict[str, Any]:
+    """Public functions of a namespace ("" is the top level), by name."""
+    found: dict[str, Any] = {}
     for name, classes in definitions.items():
         for cls in classes:
-            for suffix in ("", "_") if cls.inplace else ("",):
-                op = ops[name + suffix]
+            if not cls.function or (cls.namespace or "") != namespace:
+                continue
+            for suffix in suffixes(cls):
                 for label in (name, *cls.aliases):
-                    space, _, last = label.rpartition(".")
-                    if cls.function:
-                        functions.setdefault(space or cls.namespace or "", {}).setdefault(last + suffix, op)
-                    if cls.method and not space and not hasattr(tensor_type, label + suffix):
-                        setattr(tensor_type, label + suffix, as_method(cls, op))
+                    found.setdefault(label + suffix, ops[name + suffix])
+    return found
+
+
+def publish(tensor_type: type) -> None:
+    """Install methods and operators on the tensor type."""
+    for name, classes in definitions.items():
+        for cls in classes:
+            for suffix in suffixes(cls):
+                for label in (name, *cls.aliases):
+                    if cls.method and label + suffix not in tensor_type.__dict__:
+                        setattr(tensor_type, label + suffix, ops[name + suffix])
             for special in cls.dunder:
                 install_operator(tensor_type, special, name)
-
-
-def as_method(cls: type[OpDefinition], op: Any) -> Any:
-    """The op as a method; where `self` is not its first parameter, a function that puts it in place."""
-    if cls.method_self is None:
-        return op
-    position = parse(schemas_of(cls)[0]).index(cls.method_self)
-
-    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return op(*args[:position], self, *args[position:], **kwargs)
-
-    method.__name__ = method.__qualname__ = op.__name__
-    method.__doc__ = op.__doc__
-    return method
 
 
 _IN_PLACE = frozenset(("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor", "lshift", "rshift", "matmul"))

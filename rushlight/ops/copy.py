@@ -74,8 +74,7 @@ class Copy(_Move):
 
     schema = "copy(Tensor input, Tensor src, bool non_blocking=False) -> Tensor"
     function = False
-    method = False
-    inplace = True
+    inplace = only_inplace = True
 
     def expr(self, s, input, src, non_blocking):
         return src
@@ -158,8 +157,7 @@ class Zero(_Move):
 
     schema = "zero(Tensor input) -> Tensor"
     function = False
-    method = False
-    inplace = True
+    inplace = only_inplace = True
 
     def expr(self, s, input):
         return s.const(0, input.dtype)

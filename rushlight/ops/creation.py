@@ -1,0 +1,328 @@
+"""Tensors from sizes and numbers: zeros, ones, full, arange and their kin, plus the *_like and new_* forms."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from .. import _C
+from ..loops import expr
+from ..loops.nest import Nest, Store, operands, rows
+from ..op import Composite, find_op
+from ..op.factory import OPTIONS, Factory, check_options, check_sizes, scalar_bytes
+from ..op.pointwise import compile_for
+from ..promotion import default_dtype, number_dtype
+from ..shape import contiguous_format, preserve_format
+from .copy import strides_for
+
+
+class Zeros(Factory):
+    """All zeros."""
+
+    schema = f"zeros(int[] size, {OPTIONS}) -> Tensor"
+
+    def value(self, size):
+        return 0
+
+
+class Ones(Factory):
+    """All ones."""
+
+    schema = f"ones(int[] size, {OPTIONS}) -> Tensor"
+
+    def value(self, size):
+        return 1
+
+
+class Full(Factory):
+    """One number everywhere."""
+
+    schema = f"full(int[] size, Scalar fill_value, {OPTIONS}) -> Tensor"
+
+    def dtype(self, size, fill_value):
+        return number_dtype(fill_value)
+
+    def value(self, size, fill_value):
+        return fill_value
+
+
+class Empty(Factory):
+    """Memory that holds whatever it held."""
+
+    schema = f"empty(int[] size, {OPTIONS}, memory_format? memory_format=None) -> Tensor"
+
+    def split(self, args):
+        own, dtype, device, requires_grad = super().split(args[:-1])
+        return (*own, args[-1]), dtype, device, requires_grad
+
+    def make(self, own, dtype, device):
+        size, memory_format = own
+        check_sizes("empty", size)
+        strides = None
+        if memory_format not in (None, contiguous_format):
+            if memory_format is preserve_format:
+                raise RuntimeError("empty: preserve_format is not supported; there is nothing to preserve")
+            strides = strides_for(_C.empty(size, None, dtype, "meta"), memory_format)
+        return _C.Plan(0, device, [("new", dtype, size, strides, -1, 0)], [])
+
+    def dtype(self, *own):
+        return default_dtype()
+
+
+class EmptyStrided(Factory):
+    """Memory with the given sizes and strides."""
+
+    schema = f"empty_strided(int[] size, int[] stride, {OPTIONS}) -> Tensor"
+    out = False
+
+    def make(self, own, dtype, device):
+        size, stride = own
+        check_sizes("empty_strided", size)
+        if len(size) != len(stride):
+            raise RuntimeError(f"empty_strided: dimensionality of sizes ({len(size)}) must match dimensionality of strides ({len(stride)})")
+        if any(s < 0 for s in stride):
+            raise RuntimeError(f"empty_strided: strides must not be negative, got {list(stride)}")
+        return _C.Plan(0, device, [("new", dtype, size, stride, -1, 0)], [])
+
+
+# --- sequences --------------------------------------------------------------------------------------------------------------
+
+
+def _sequence_plan(name: str, count: int, dtype: Any, device: Any, compute: str, element: Any, numbers: list[Any]) -> Any:
+    """A plan filling element i with element(i as `compute`, the numbers); numbers travel as run-time constants."""
+    index = expr.var("i")
+    loads = [expr.load(0, expr.const(k, "i64"), compute) for k in range(len(numbers))]
+    value = expr.cast(element(index, *loads), dtype.code)
+    nest = Nest(name, operands([compute], [dtype.code]), (), rows(Store(1, index, value), vector=True))
+    kernel = compile_for(device, nest)
+    by_code = {"i64": _C.int64, "f64": _C.float64, "f32": _C.float32, "c128": _C.complex128}
+    constants = b"".join(scalar_bytes(n, by_code[compute]) for n in numbers)
+    step = (kernel if isinstance(kernel, int) or kernel is None else ("handle", kernel), [(-1, 0), 0], [], count, 16384, -1, constants)
+    return _C.Plan(0, device, [("new", dtype, (count,), None, -1, 0)], [step] if kernel is not None else [])
+
+
+class Arange(Factory):
+    """start, start + step, ... up to but without end."""
+
+    schema = (
+        f"arange(Scalar end, {OPTIONS}) -> Tensor",
+        f"arange.start(Scalar start, Scalar end, {OPTIONS}) -> Tensor",
+        f"arange.step(Scalar start, Scalar end, Scalar step=1, {OPTIONS}) -> Tensor",
+    )
+
+    def bounds(self, own):
+        return (0, own[0], 1) if len(own) == 1 else (*own, 1)[:3]
+
+    def dtype(self, *own):
+        return _C.int64 if all(isinstance(v, int) for v in own) else default_dtype()
+
+    def make(self, own, dtype, device):
+        start, end, step = self.bounds(own)
+        if step == 0:
+            raise RuntimeError("arange: step must be nonzero")
+        if any(isinstance(v, float) and not math.isfinite(v) for v in (start, end, step)):
+            raise RuntimeError(f"arange: unsupported range: {start} -> {end}")
+        if (end - start) * (1 if step > 0 else -1) < 0:
+            raise RuntimeError(f"arange: upper bound and lower bound inconsistent with step sign: {start} -> {end} by {step}")
+        if all(isinstance(v, int) for v in (start, end, step)):
+            count = -((start - end) // step) if step > 0 else -((end - start) // -step)
+        else:
+            count = math.ceil((end - start) / step)
+        compute = "f64" if dtype.is_floating_point and not all(isinstance(v, int) for v in (start, step)) else "i64"
+        if compute == "i64":
+            start, step = int(start), int(step)
+        else:
+            start, step = float(start), float(step)
+        return _sequence_plan("arange", count, dtype, device, compute, lambda i, a, b: a + expr.cast(i, compute) * b, [start, step])
+
+
+class Range(Composite):
+    """start to end, end included; arange is the usual choice."""
+
+    schema = f"range(Scalar start, Scalar end, Scalar step=1, {OPTIONS}) -> Tensor"
+    method = False
+
+    def compute(self, start, end, step, dtype, layout, device, pin_memory, requires_grad):
+        check_options("range", layout, pin_memory)
+        count = math.floor((end - start) / step) + 1
+        made = find_op("arange")(count, dtype=_C.float64, device=device) * step + start
+        return made.to(dtype or default_dtype()).requires_grad_(requires_grad)
+
+
+class Linspace(Factory):
+    """`steps` values from start to end, evenly apart, both included."""
+
+    schema = f"linspace(Scalar start, Scalar end, int steps, {OPTIONS}) -> Tensor"
+
+    def dtype(self, start, end, steps):
+        return default_dtype().to_complex() if isinstance(start, complex) or isinstance(end, complex) else default_dtype()
+
+    def make(self, own, dtype, device):
+        start, end, steps = own
+        if steps < 0:
+            raise RuntimeError(f"linspace: number of steps must be non-negative, got {steps}")
+        compute = "c128" if dtype.is_complex else "f32" if dtype is _C.float32 else "f64"
+        real = "f64" if compute == "c128" else compute
+        step = (end - start) / (steps - 1) if steps > 1 else 0
+
+        def element(i, a, b, gap):
+            # The second half counts back from the end, so that both ends are exact.
+            forward = a + gap * expr.cast(expr.cast(i, real), compute)
+            back = b - gap * expr.cast(expr.cast(expr.const(steps - 1, "i64") - i, real), compute)
+            first = expr.lt(i, expr.const(max(steps // 2, 1), "i64"))
+            if compute != "c128":
+                return expr.select(first, forward, back)
+            return expr.complex_(expr.select(first, expr.real(forward), expr.real(back)), expr.select(first, expr.imag(forward), expr.imag(back)))
+
+        return _sequence_plan("linspace", steps, dtype, device, compute, element, [start, end, step])
+
+
+class Logspace(Composite):
+    """base raised to evenly spaced exponents."""
+
+    schema = f"logspace(Scalar start, Scalar end, int steps, float base=10.0, {OPTIONS}) -> Tensor"
+    method = False
+
+    def compute(self, start, end, steps, base, dtype, layout, device, pin_memory, requires_grad):
+        check_options("logspace", layout, pin_memory)
+        exponents = find_op("linspace")(start, end, steps, dtype=_C.float64, device=device)
+        made = find_op("pow")(find_op("full")((steps,), float(base), dtype=_C.float64, device=device), exponents)
+        return made.to(dtype or default_dtype()).requires_grad_(requires_grad)
+
+
+class Eye(Composite):
+    """Ones on the diagonal, zeros elsewhere."""
+
+    schema = (f"eye(int n, {OPTIONS}) -> Tensor", f"eye.m(int n, int m, {OPTIONS}) -> Tensor")
+    method = False
+
+    def compute(self, n, *rest):
+        m, options = (rest[0], rest[1:]) if len(rest) == 6 else (n, rest)
+        dtype, layout, device, pin_memory, requires_grad = options
+        if n < 0 or m < 0:
+            raise RuntimeError(f"eye: n and m must be greater or equal to 0, got {n} and {m}")
+        made = find_op("zeros")((n, m), dtype=dtype, layout=layout, device=device, pin_memory=pin_memory)
+        made.diagonal().fill_(1)
+        return made.requires_grad_(requires_grad)
+
+
+class ScalarTensor(Composite):
+    """A 0-d tensor holding one number."""
+
+    schema = f"scalar_tensor(Scalar s, {OPTIONS}) -> Tensor"
+    method = False
+    out = False
+
+    def compute(self, s, dtype, layout, device, pin_memory, requires_grad):
+        return find_op("full")((), s, dtype=dtype or default_dtype(), layout=layout, device=device, pin_memory=pin_memory, requires_grad=requires_grad)
+
+
+# --- like another tensor ------------------------------------------------------------------------------------------------------
+
+LIKE = f"{OPTIONS}, memory_format? memory_format=None"
+
+
+def empty_as(name: str, input: Any, dtype: Any, layout: Any, device: Any, pin_memory: Any, memory_format: Any) -> Any:
+    """Fresh memory shaped like `input`, with what is not given taken from it."""
+    check_options(name, layout, pin_memory)
+    fmt = memory_format or preserve_format
+    return _C.empty(input.shape, strides_for(input, fmt), dtype or input.dtype, device if device is not None else input.device)
+
+
+class _Like(Composite):
+    """What the *_like functions share."""
+
+    method = False
+    out = False
+
+    def fill(self, made: Any, *own: Any) -> Any:
+        return made
+
+    def compute(self, input, *rest):
+        own, (dtype, layout, device, pin_memory, requires_grad, memory_format) = rest[:-6], rest[-6:]
+        made = self.fill(empty_as(self.name, input, dtype, layout, device, pin_memory, memory_format), *own)
+        return made.requires_grad_() if requires_grad else made
+
+
+class EmptyLike(_Like):
+    """Memory shaped like `input`."""
+
+    schema = f"empty_like(Tensor input, {LIKE}) -> Tensor"
+
+
+class ZerosLike(_Like):
+    """Zeros shaped like `input`."""
+
+    schema = f"zeros_like(Tensor input, {LIKE}) -> Tensor"
+
+    def fill(self, made):
+        return made.zero_()
+
+
+class OnesLike(_Like):
+    """Ones shaped like `input`."""
+
+    schema = f"ones_like(Tensor input, {LIKE}) -> Tensor"
+
+    def fill(self, made):
+        return made.fill_(1)
+
+
+class FullLike(_Like):
+    """One number everywhere, shaped like `input`."""
+
+    schema = f"full_like(Tensor input, Scalar fill_value, {LIKE}) -> Tensor"
+
+    def fill(self, made, fill_value):
+        return made.fill_(fill_value)
+
+
+class _New(Composite):
+    """What the new_* methods share: dtype and device come from the tensor unless given."""
+
+    function = False
+    out = False
+    factory = ""
+
+    def compute(self, input, size, *rest):
+        own, (dtype, layout, device, pin_memory, requires_grad) = rest[:-5], rest[-5:]
+        return find_op(self.factory)(
+            tuple(size), *own, dtype=dtype or input.dtype, layout=layout, device=device if device is not None else input.device,
+            pin_memory=pin_memory, requires_grad=requires_grad,
+        )  # fmt: skip
+
+
+class NewZeros(_New):
+    """Zeros with the dtype and device of `input`."""
+
+    schema = f"new_zeros(Tensor input, int[] size, {OPTIONS}) -> Tensor"
+    factory = "zeros"
+
+
+class NewOnes(_New):
+    """Ones with the dtype and device of `input`."""
+
+    schema = f"new_ones(Tensor input, int[] size, {OPTIONS}) -> Tensor"
+    factory = "ones"
+
+
+class NewEmpty(_New):
+    """Memory with the dtype and device of `input`."""
+
+    schema = f"new_empty(Tensor input, int[] size, {OPTIONS}) -> Tensor"
+    factory = "empty"
+
+
+class NewFull(_New):
+    """One number everywhere, with the dtype and device of `input`."""
+
+    schema = f"new_full(Tensor input, int[] size, Scalar fill_value, {OPTIONS}) -> Tensor"
+    factory = "full"
+
+
+class NewEmptyStrided(_New):
+    """Memory with given strides and the dtype and device of `input`."""
+
+    schema = f"new_empty_strided(Tensor input, int[] size, int[] stride, {OPTIONS}) -> Tensor"
+    factory = "empty_strided"
+
