@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import _C, interop, legacy, printing, shape, storage
+from . import _C, indexing, interop, legacy, printing, shape, storage
 from ._C import Tensor, UntypedStorage
 
 _C._set_size_type(shape.Size)
@@ -225,3 +225,4 @@ def install() -> None:
 
 
 install()
+indexing.install()

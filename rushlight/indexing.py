@@ -1,0 +1,102 @@
+"""`x[...]` beyond the core's fast path: index tensors, assignment, modes and subclasses.
+
+Enters: what the core's index parser could not finish alone. Leaves: views and copies made by ops.
+The parser itself is in the core (csrc/index.cpp); nothing here looks at an index's meaning twice.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import _C
+from ._C import Tensor
+from .op import find_op
+from .op.schema import parse
+from .ops.getitem import BasicIndex
+
+
+def get(self: Tensor, index: Any) -> Tensor:
+    """`self[index]` step by step through ops, so that modes, tracers and subclasses see each of them."""
+    basic, indices = _C.split_index(self, index)
+    result = self if basic is None else _apply_basic(self, basic)
+    return result if indices is None else take(result, indices)
+
+
+def put(self: Tensor, index: Any, value: Any) -> None:
+    """`self[index] = value` step by step through ops."""
+    basic, indices = _C.split_index(self, index)
+    target = self if basic is None else _apply_basic(self, basic)
+    if not isinstance(value, Tensor):
+        value = _C.from_data(value, self.dtype, self.device)
+    if indices is None:
+        assign(target, value)
+    else:
+        scatter(target, indices, value)
+
+
+def _apply_basic(t: Tensor, index: tuple) -> Tensor:
+    """Ints, slices, None and Ellipsis as select, slice and unsqueeze; a bare alias if there are none."""
+    named = sum(item is not None and item is not Ellipsis for item in index)
+    dim, rest, result = 0, t.ndim - named, t
+    for item in index:
+        if item is None:
+            result, dim = result.unsqueeze(dim), dim + 1
+        elif item is Ellipsis:
+            dim += rest
+        elif isinstance(item, slice):
+            if item != slice(None):
+                result = find_op("slice")(result, dim, *_bounds(item))
+            dim += 1
+        else:
+            result = result.select(dim, item)
+    return result.view(result.shape) if result is t else result
+
+
+def _bounds(item: slice) -> tuple[int | None, int | None, int]:
+    start, stop, step = (None if v is None else int(v) for v in (item.start, item.stop, item.step))
+    return start, stop, 1 if step is None else step
+
+
+def take(input: Tensor, indices: list) -> Tensor:
+    """Elements named by index tensors."""
+    return find_op("index")(input, indices)
+
+
+def scatter(target: Tensor, indices: list, value: Tensor) -> None:
+    """Write `value` to the elements named by index tensors."""
+    if value.device != target.device and not value.ndim:
+        value = value.to(target.device)
+    find_op("index_put_")(target, indices, _without_leading_ones(value, target.ndim))
+
+
+def assign(view: Tensor, value: Tensor) -> None:
+    """Copy `value`, broadcast, over the elements of a view. Leading dims of one that the view lacks are dropped."""
+    if value.shape != view.shape:
+        value = _without_leading_ones(value, view.ndim)
+        if value.ndim > view.ndim:
+            raise RuntimeError(
+                f"expand(rushlight.Tensor{{{list(value.shape)}}}, size={list(view.shape)}): the number of sizes provided "
+                f"({view.ndim}) must be greater or equal to the number of dimensions in the tensor ({value.ndim})"
+            )
+        value = value.expand(view.shape)
+    view.copy_(value)
+
+
+def _without_leading_ones(value: Tensor, ndim: int) -> Tensor:
+    extra = 0
+    while value.ndim - extra > ndim and value.shape[extra] == 1:
+        extra += 1
+    return value.view(value.shape[extra:]) if extra else value
+
+
+def _recorder(step: str) -> Any:
+    """The overload under whose name a view is put on the tape: PyTorch names it after its last step."""
+    definition = BasicIndex(parse(BasicIndex.schema))
+    definition.name = step
+    return definition.overload()
+
+
+def install() -> None:
+    """Tell the core's index parser where to go on."""
+    _C._set_index_views(*(_recorder(step) for step in ("alias", "select", "slice", "unsqueeze")))
+    _C._set_index_hooks(get, put, take, scatter, assign)

@@ -1,0 +1,44 @@
+"""Basic indexing as one view: what `x[1:3, None, 0]` puts on the tape.
+
+Enters: a tensor and an index made of ints, slices, None and Ellipsis. Leaves: a view of the named elements.
+The core computes the geometry; these definitions give it a derivative, and serve whoever calls ops by name.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import _C
+from ..op import Extern, Geometry, Meta, Spec, View, find_op
+
+
+class BasicIndex(View):
+    """The elements of `input` named by ints, slices, None and Ellipsis, as a view."""
+
+    schema = "_basic_index(Tensor(a) input, any index) -> Tensor(a)"
+    function = method = False
+
+    def geometry(self, t: Any, index: Any) -> Geometry:
+        sizes, strides, offset = _C.index_geometry(t, index)
+        return Geometry(sizes, strides, offset - t.storage_offset())
+
+    def vjp(self, g, input: Meta, index):
+        return {"input": find_op("_basic_index_backward")(g, input.shape, index)}
+
+
+class BasicIndexBackward(Extern):
+    """Zeros of `size` with `grad` in the elements that `index` names."""
+
+    schema = "_basic_index_backward(Tensor grad, int[] size, any index) -> Tensor"
+    function = method = False
+    out = False
+
+    def meta(self, grad: Any, size: Any, index: Any) -> Spec:
+        return Spec(tuple(size), grad.dtype)
+
+    def cpu(self, out: Any, grad: Any, size: Any, index: Any) -> None:
+        out.zero_()
+        out[index].copy_(grad)
+
+    def vjp(self, g, index):
+        return {"grad": find_op("_basic_index")(g, index)}
