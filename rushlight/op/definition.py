@@ -116,7 +116,11 @@ class OpDefinition:
         tensors = [p.name for p in self.spec.params if p.is_tensor]
         defaults = {name: None for name in missing}   # a rule shared by overloads may name parameters one of them lacks
 
+        many = len(self.spec.returns) > 1 and "result" in saved   # several results arrive one by one
+
         def vjp(g: Any, *values: Any) -> tuple:
+            if many:
+                values = (*values[: len(order) - 1], values[len(order) - 1 :])
             grads = rule(self, g, **dict(zip(order, values, strict=True)), **defaults)
             return tuple(grads.get(name) for name in tensors)
 

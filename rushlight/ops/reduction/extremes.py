@@ -1,0 +1,259 @@
+"""Largest and smallest elements, and where they are."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from rushlight import _C
+from rushlight.op import Composite, Meta
+from rushlight.op.pointwise import compute_code
+from rushlight.op.reduction import Fold, Reduction, Types
+
+from .restore import as_dtype, dims_of, unreduce
+
+I64_MAX = (1 << 63) - 1
+
+
+def lowest(code: str) -> float | int:
+    """The value no element of this type is below."""
+    if code[0] == "f":
+        return -math.inf
+    return 0 if code[0] in "ub" else -(1 << (int(code[1:]) - 1))
+
+
+def highest(code: str) -> float | int:
+    """The value no element of this type is above."""
+    if code[0] == "f":
+        return math.inf
+    if code == "b1":
+        return 1
+    return (1 << int(code[1:])) - 1 if code[0] == "u" else (1 << (int(code[1:]) - 1)) - 1
+
+
+class Largest(Fold):
+    """Keeps the larger; NaN beats everything."""
+
+    has_identity = False
+
+    def init(self, s, code):
+        return (s.const(lowest(code), code),)
+
+    def merge(self, s, a, b):
+        return (s.maximum(a[0], b[0]),)
+
+
+class Smallest(Fold):
+    """Keeps the smaller; NaN beats everything."""
+
+    has_identity = False
+
+    def init(self, s, code):
+        return (s.const(highest(code), code),)
+
+    def merge(self, s, a, b):
+        return (s.minimum(a[0], b[0]),)
+
+
+class LargestAt(Fold):
+    """The larger and its position; of equals the first, and the first NaN beats everything."""
+
+    has_identity = False
+    uses_index = True
+
+    def init(self, s, code):
+        return (s.const(lowest(code), code), s.const(I64_MAX, "i64"))
+
+    def better(self, s: Any, a: Any, b: Any) -> Any:
+        return b > a
+
+    def merge(self, s, a, b):
+        wins = self.better(s, a[0], b[0])
+        ties = s.eq(a[0], b[0])
+        if a[0].dtype[0] == "f":
+            wins = wins | (s.isnan(b[0]) & ~s.isnan(a[0]))
+            ties = ties | (s.isnan(a[0]) & s.isnan(b[0]))
+        takes = wins | (ties & (b[1] < a[1]))
+        return (s.where(takes, b[0], a[0]), s.where(takes, b[1], a[1]))
+
+    def finish(self, s, acc, count):
+        return tuple(acc)
+
+
+class SmallestAt(LargestAt):
+    """The smaller and its position."""
+
+    def init(self, s, code):
+        return (s.const(highest(code), code), s.const(I64_MAX, "i64"))
+
+    def better(self, s, a, b):
+        return b < a
+
+
+class AMax(Largest, Reduction):
+    """The largest element over the dims in `dim`; gradients are shared equally among equals."""
+
+    schema = "amax(Tensor input, int[] dim=[], bool keepdim=False) -> Tensor"
+    refuse = ("complex",)
+
+    def vjp(self, g, input, result, dim, keepdim):
+        g, result = unreduce(g, input.ndim, dim, keepdim), unreduce(result, input.ndim, dim, keepdim)
+        mask = input.detach() == result.detach()
+        return {"input": g * mask / mask.sum(dims_of(dim, input.ndim), True)}
+
+
+class AMin(Smallest, Reduction):
+    """The smallest element over the dims in `dim`; gradients are shared equally among equals."""
+
+    schema = "amin(Tensor input, int[] dim=[], bool keepdim=False) -> Tensor"
+    refuse = ("complex",)
+    vjp = AMax.vjp
+
+
+def shared_gradient(g: Any, input: Any, result: Any) -> Any:
+    """The gradient of one extreme, in equal parts to all elements equal to it."""
+    value = input.detach()
+    mask = value == result.detach()
+    if input.dtype.is_floating_point:
+        mask = mask | (value.isnan() & result.detach().isnan())
+    return mask * (g / mask.sum())
+
+
+class Max(Largest, Reduction):
+    """The largest element."""
+
+    schema = "max(Tensor input) -> Tensor"
+    refuse = ("complex",)
+
+    def vjp(self, g, input, result):
+        return {"input": shared_gradient(g, input, result)}
+
+
+class Min(Smallest, Reduction):
+    """The smallest element."""
+
+    schema = "min(Tensor input) -> Tensor"
+    refuse = ("complex",)
+    vjp = Max.vjp
+
+
+def selected_gradient(g: Any, shape: Any, indices: Any, dim: int, keepdim: Any) -> Any:
+    """A gradient of values picked along `dim`, put back where they came from."""
+    if not len(shape):
+        return g
+    if not keepdim:
+        g, indices = g.unsqueeze(dim), indices.unsqueeze(dim)
+    return g.new_zeros(shape).scatter(dim, indices, g)
+
+
+class MaxDim(LargestAt, Reduction):
+    """The largest element along `dim`, and where it is."""
+
+    schema = "max(Tensor input, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)"
+    refuse = ("complex",)
+
+    def types(self, input, dtype, *args):
+        return Types(input.dtype.code, compute_code(input.dtype.code), (input.dtype, _C.int64))
+
+    def vjp(self, g, input: Meta, result, dim, keepdim):
+        return {"input": None if g[0] is None else selected_gradient(g[0], input.shape, result[1], dim, keepdim)}
+
+
+class MinDim(SmallestAt, Reduction):
+    """The smallest element along `dim`, and where it is."""
+
+    schema = "min(Tensor input, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)"
+    refuse = ("complex",)
+    types = MaxDim.types
+    vjp = MaxDim.vjp
+
+
+class MaxOther(Composite):
+    """Elementwise maximum of two tensors."""
+
+    schema = "max(Tensor input, Tensor other) -> Tensor"
+
+    def compute(self, input, other):
+        return input.maximum(other)
+
+
+class MinOther(Composite):
+    """Elementwise minimum of two tensors."""
+
+    schema = "min(Tensor input, Tensor other) -> Tensor"
+
+    def compute(self, input, other):
+        return input.minimum(other)
+
+
+class ArgMax(LargestAt, Reduction):
+    """Where the largest element is, in the flattened input or along `dim`."""
+
+    schema = "argmax(Tensor input, int? dim=None, bool keepdim=False) -> Tensor"
+    differentiable = False
+    refuse = ("complex", "bool")
+
+    def types(self, input, dtype, *args):
+        return Types(input.dtype.code, compute_code(input.dtype.code), (_C.int64,))
+
+    def check(self, input, dim, keepdim):
+        super().check(input)
+        if dim is None and input.numel() == 0:
+            raise IndexError(f"{self.name}(): Expected reduction dim to be specified for input.numel() == 0.")
+
+    def finish(self, s, acc, count):
+        return acc[1]
+
+
+class ArgMin(SmallestAt, Reduction):
+    """Where the smallest element is, in the flattened input or along `dim`."""
+
+    schema = "argmin(Tensor input, int? dim=None, bool keepdim=False) -> Tensor"
+    differentiable = False
+    refuse = ("complex", "bool")
+    types = ArgMax.types
+    finish = ArgMax.finish
+
+    def check(self, input, dim, keepdim):
+        Reduction.check(self, input)
+        if dim is None and input.numel() == 0:
+            raise IndexError(f"{self.name}(): Expected reduction dim to be specified for input.numel() == 0.")
+
+
+class AMinMax(Reduction):
+    """Smallest and largest element in one pass."""
+
+    schema = "aminmax(Tensor input, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max)"
+    has_identity = False
+    refuse = ("complex",)
+
+    def check(self, input, dim, keepdim):
+        super().check(input)
+        if dim is None and input.numel() == 0:
+            raise RuntimeError("aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity.")
+
+    def types(self, input, dtype, *args):
+        return Types(input.dtype.code, compute_code(input.dtype.code), (input.dtype, input.dtype))
+
+    def init(self, s, code):
+        return (s.const(highest(code), code), s.const(lowest(code), code))
+
+    def step(self, s, acc, x, index):
+        return (s.minimum(acc[0], x), s.maximum(acc[1], x))
+
+    def merge(self, s, a, b):
+        return (s.minimum(a[0], b[0]), s.maximum(a[1], b[1]))
+
+    def finish(self, s, acc, count):
+        return tuple(acc)
+
+    def vjp(self, g, input, result, dim, keepdim):
+        total = None
+        for grad, value in zip(g, result, strict=True):
+            if grad is None:
+                continue
+            grad, value = unreduce(grad, input.ndim, dim, keepdim), unreduce(value, input.ndim, dim, keepdim)
+            mask = input.detach() == value.detach()
+            part = grad * mask / mask.sum(dims_of(dim, input.ndim), True)
+            total = part if total is None else total + part
+        return {"input": None if total is None else as_dtype(total, input.dtype)}

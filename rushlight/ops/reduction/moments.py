@@ -1,0 +1,180 @@
+"""Variance and standard deviation, alone and with the mean.
+
+One pass: each accumulator set holds count, mean and sum of squared distances from it, updated so that no large
+numbers cancel. Half and single precision accumulate in float64.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+from rushlight.op import find_op
+from rushlight.op.pointwise import compute_code
+from rushlight.op.reduction import Fold, Reduction, Types
+from rushlight.op.results import result_type
+from rushlight.promotion import rank
+
+from .restore import count_of, unreduce
+
+
+@dataclass(frozen=True)
+class Moments(Fold):
+    """Count, mean, squared distance. `outputs` is of "var", "std", "mean"."""
+
+    correction: float
+    outputs: tuple[str, ...]
+
+    def init(self, s, code):
+        zero = s.const(0, "f64" if code == "f64" or code == "f32" else code)
+        return (zero, zero, zero)
+
+    def step(self, s, acc, x, index):
+        n, mean, spread = acc
+        x = s.cast(x, mean.dtype)
+        n = n + 1
+        distance = x - mean
+        mean = mean + distance / n
+        return (n, mean, spread + distance * (x - mean))
+
+    def merge(self, s, a, b):
+        n = a[0] + b[0]
+        safe = s.where(n > 0, n, s.like(1, n))
+        distance = b[1] - a[1]
+        share = b[0] / safe
+        return (n, a[1] + distance * share, a[2] + b[2] + distance * distance * (a[0] * share))
+
+    def finish(self, s, acc, count):
+        n, mean, spread = acc
+        free = s.cast(count, mean.dtype) - s.like(self.correction, mean)
+        variance = spread / s.where(free > 0, free, s.like(0, free))
+        empty = s.like(float("nan"), mean)
+        values = {"var": variance, "std": s.sqrt(variance), "mean": s.where(n > 0, mean, empty)}
+        return tuple(values[name] for name in self.outputs)
+
+
+SCHEMAS = (
+    "{name}(Tensor input, bool unbiased=True) -> {returns}",
+    "{name}(Tensor input, int[]? dim, bool unbiased=True, bool keepdim=False) -> {returns}",
+    "{name}(Tensor input, int[]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> {returns}",
+)
+
+
+def schemas(name: str, returns: str = "Tensor") -> tuple[str, ...]:
+    """PyTorch's three ways to call a variance."""
+    return tuple(text.format(name=name, returns=returns) for text in SCHEMAS)
+
+
+class Variance(Reduction):
+    """What the four ops share: arguments, complex inputs and the gradient of a variance."""
+
+    outputs: tuple[str, ...] = ("var",)
+
+    def options(self, *args: Any) -> tuple[Any, bool, float]:
+        """(dim, keepdim, correction), whichever schema bound the arguments."""
+        given = {p.name: v for p, v in zip(self.spec.params, args, strict=True)}
+        correction = given.get("correction")
+        if correction is None:
+            correction = 1 if given.get("unbiased", True) else 0
+        return given.get("dim"), given.get("keepdim", False), float(correction)
+
+    def fold(self, *args):
+        return Moments(self.options(*args)[2], self.outputs)
+
+    def check(self, input, *args):
+        if rank(input.dtype) < 2:
+            raise RuntimeError(f"{self.name} only support floating point and complex dtypes")
+        dim, _, correction = self.options(input, *args)
+        if count_of(input.shape, dim) - correction <= 0:
+            warnings.warn(
+                f"{self.name}(): degrees of freedom is <= 0. Correction should be strictly less than the reduction "
+                "factor (input numel divided by output numel).", UserWarning, stacklevel=4,
+            )  # fmt: skip
+
+    def types(self, input, dtype, *args):
+        code = compute_code(input.dtype.code)
+        return Types(input.dtype.code, code, (input.dtype,) * len(self.outputs))
+
+    def plan(self, args):
+        if not args[0].dtype.is_complex:
+            return super().plan(args)
+        self.check(*args)
+        return None
+
+    def run(self, *args):
+        """Complex numbers: the variances of the parts add up."""
+        dim, keepdim, correction = self.options(*args)
+        var = find_op("var")
+        spread = sum(var(part, dim, correction=correction, keepdim=keepdim) for part in (args[0].real, args[0].imag))
+        made = []
+        for name in self.outputs:
+            made.append(spread if name == "var" else spread.sqrt() if name == "std" else args[0].mean(dim, keepdim))
+        if len(made) == 1:
+            return made[0]
+        return result_type(self.spec.name, self.spec.return_names)(made) if self.spec.return_names else tuple(made)
+
+    def correction_of(self, unbiased: Any, correction: Any) -> float:
+        if correction is not None:
+            return correction
+        return 0 if unbiased is False else 1
+
+
+def variance_gradient(g: Any, input: Any, dim: Any, keepdim: Any, correction: float) -> Any:
+    """Gradient of the variance: twice the distance from the mean over the degrees of freedom."""
+    g = unreduce(g, input.ndim, dim, keepdim)
+    free = count_of(input.shape, dim) - correction
+    scale = 2.0 / free if free > 0 else float("inf")
+    return (g * scale) * (input - input.mean(dim, True))
+
+
+def deviation_gradient(g: Any, result: Any) -> Any:
+    """Gradient of a variance, from that of its square root; 0 where the root is 0."""
+    return (g / (result * 2)).masked_fill(result.detach() == 0, 0)
+
+
+class Var(Variance):
+    """Variance of the elements."""
+
+    schema = schemas("var")
+
+    def vjp(self, g, input, dim, keepdim, unbiased, correction):
+        return {"input": variance_gradient(g, input, dim, keepdim, self.correction_of(unbiased, correction))}
+
+
+class Std(Variance):
+    """Standard deviation of the elements."""
+
+    schema = schemas("std")
+    outputs = ("std",)
+
+    def vjp(self, g, input, result, dim, keepdim, unbiased, correction):
+        g = deviation_gradient(g, result)
+        return {"input": variance_gradient(g, input, dim, keepdim, self.correction_of(unbiased, correction))}
+
+
+class VarMean(Variance):
+    """Variance and mean in one pass."""
+
+    schema = schemas("var_mean", "(Tensor, Tensor)")
+    method = False
+    outputs = ("var", "mean")
+
+    def vjp(self, g, input, result, dim, keepdim, unbiased, correction):
+        spread, mean = g
+        total = None
+        if spread is not None:
+            if self.outputs[0] == "std":
+                spread = deviation_gradient(spread, result[0])
+            total = variance_gradient(spread, input, dim, keepdim, self.correction_of(unbiased, correction))
+        if mean is not None:
+            part = (unreduce(mean, input.ndim, dim, keepdim) / max(1, count_of(input.shape, dim))).expand(input.shape)
+            total = part if total is None else total + part
+        return {"input": total}
+
+
+class StdMean(VarMean):
+    """Standard deviation and mean in one pass."""
+
+    schema = schemas("std_mean", "(Tensor, Tensor)")
+    outputs = ("std", "mean")

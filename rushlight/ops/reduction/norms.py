@@ -1,0 +1,166 @@
+"""Norms of vectors, and the logarithm of a sum of exponentials."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from rushlight.loops.expr import PART
+from rushlight.op import Composite, find_op
+from rushlight.op.pointwise import compute_code
+from rushlight.op.reduction import Fold, Reduction, Types
+from rushlight.promotion import rank, to_float
+
+from .restore import as_dtype, dims_of, unreduce
+
+
+@dataclass(frozen=True)
+class PowerSum(Fold):
+    """(sum |x|^p)^(1/p), with the usual limits for p of 0 and plus or minus infinity."""
+
+    p: float
+
+    @property
+    def blocked(self) -> bool:
+        return math.isfinite(self.p)
+
+    @property
+    def has_identity(self) -> bool:
+        return not (self.p == math.inf or self.p < 0)
+
+    def init(self, s, code):
+        code = PART.get(code, code)
+        return (s.const(math.inf if self.p == -math.inf else 0, code),)
+
+    def step(self, s, acc, x, index):
+        if self.p == 2:
+            square = s.real(x) * s.real(x) + s.imag(x) * s.imag(x) if x.dtype in PART else x * x
+            return (acc[0] + square,)
+        if self.p == 0:
+            return (acc[0] + s.cast(s.to_bool(x), acc[0].dtype),)
+        size = s.abs(x)
+        if math.isinf(self.p):
+            return self.merge(s, acc, (size,))
+        return (acc[0] + (size if self.p == 1 else s.pow(size, s.like(self.p, size))),)
+
+    def merge(self, s, a, b):
+        if self.p == math.inf:
+            return (s.maximum(a[0], b[0]),)
+        if self.p == -math.inf:
+            return (s.minimum(a[0], b[0]),)
+        return (a[0] + b[0],)
+
+    def finish(self, s, acc, count):
+        if self.p == 2:
+            return s.sqrt(acc[0])
+        if self.p in (0, 1) or math.isinf(self.p):
+            return acc[0]
+        return s.pow(acc[0], s.like(1 / self.p, acc[0]))
+
+
+class VectorNorm(Reduction):
+    """The `ord`-norm of the elements as one vector per result."""
+
+    schema = "vector_norm(Tensor x, Scalar ord=2, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor"
+    namespace = "linalg"
+    method = False
+
+    def fold(self, x, ord, *args):
+        return PowerSum(float(ord))
+
+    def check(self, x, ord, dim, keepdim, dtype):
+        if rank(x.dtype) < 2:
+            raise RuntimeError(f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {x.dtype.name}")
+        if isinstance(ord, complex):
+            raise RuntimeError("linalg.vector_norm: Expected a non-complex scalar as the order of norm.")
+        if dtype is not None and (rank(dtype) < 2 or dtype.is_complex != x.dtype.is_complex):
+            raise RuntimeError(f"linalg.vector_norm: dtype should be of the same kind as the input {x.dtype.name}, got {dtype.name}")
+
+    def check_not_empty(self, sizes, dims, is_full):
+        if 0 in (sizes[d] for d in dims if d < len(sizes)):
+            raise RuntimeError("linalg.vector_norm cannot compute the norm of an empty tensor for an order with no identity")
+
+    def types(self, x, dtype, *args):
+        read = dtype or x.dtype
+        return Types(read.code, compute_code(read.code), (read.to_real() if read.is_complex else read,))
+
+    def vjp(self, g, x, result, ord, dim, keepdim):
+        g, result = unreduce(g, x.ndim, dim, keepdim), unreduce(result, x.ndim, dim, keepdim)
+        return {"x": as_dtype(norm_gradient(g, x, result, float(ord), dims_of(dim, x.ndim)), x.dtype)}
+
+
+def norm_gradient(g: Any, x: Any, result: Any, p: float, dims: tuple[int, ...]) -> Any:
+    """Gradient of a p-norm; where the norm is 0 the subgradient 0 is taken."""
+    if p == 0:
+        return x * 0
+    if p == 1:
+        return x.sgn() * g
+    if p == 2:
+        return x * (g / result).masked_fill(result.detach() == 0, 0)
+    if math.isinf(p):
+        size = x.detach().abs()
+        mask = (size == result.detach()) | size.isnan()
+        return x.sgn() * (g / mask.sum(dims, True)) * mask
+    zero_norm = result.detach() == 0
+    if p < 2:
+        scaled = x.sgn() * x.abs().pow(p - 1)
+        if p < 1:
+            scaled = scaled.masked_fill(x.detach() == 0, 0)
+        return scaled * (g * result.pow(1 - p)).masked_fill(zero_norm, 0)
+    return x * x.abs().pow(p - 2) * (g / result.pow(p - 1)).masked_fill(zero_norm, 0)
+
+
+class Norm(Composite):
+    """The p-norm of the elements; the Frobenius norm by default."""
+
+    schema = "norm(Tensor input, any p='fro', int[]? dim=None, bool keepdim=False, dtype? dtype=None) -> Tensor"
+
+    def compute(self, input, p, dim, keepdim, dtype):
+        if p == "nuc":
+            return find_op("matrix_norm")(input, "nuc", dim or (-2, -1), keepdim, dtype=dtype)
+        if p is None or p == "fro":
+            p = 2
+        elif isinstance(p, str):
+            raise RuntimeError(f"norm(): only valid string values are 'fro' and 'nuc', found {p}")
+        return find_op("vector_norm")(input, p, dim, keepdim, dtype=dtype)
+
+
+class LogSumExp(Reduction):
+    """log(sum(exp(x))) along `dim`, without overflow."""
+
+    schema = "logsumexp(Tensor input, int[] dim, bool keepdim=False) -> Tensor"
+    refuse = ("complex",)
+
+    def types(self, input, dtype, *args):
+        out = to_float(input.dtype)
+        return Types(out.code, compute_code(out.code), (out,))
+
+    def init(self, s, code):
+        return (s.const(-math.inf, code), s.const(0, code))
+
+    def base(self, s: Any, top: Any) -> Any:
+        """What exponents are measured from; infinite and NaN maxima speak for themselves."""
+        return s.where(s.isfinite(top), top, s.like(0, top))
+
+    def step(self, s, acc, x, index):
+        top = s.maximum(acc[0], x)
+        base = self.base(s, top)
+        return (top, acc[1] * s.exp(acc[0] - base) + s.exp(x - base))
+
+    def merge(self, s, a, b):
+        top = s.maximum(a[0], b[0])
+        base = self.base(s, top)
+        return (top, a[1] * s.exp(self.distance(s, a[0], base)) + b[1] * s.exp(self.distance(s, b[0], base)))
+
+    def distance(self, s: Any, top: Any, base: Any) -> Any:
+        # A sum whose maximum is +inf was measured from 0 and is inf already; one whose maximum is -inf is empty.
+        return s.where(s.isfinite(top), top - base, s.where(top > 0, s.like(0, base), s.like(-math.inf, base)))
+
+    def finish(self, s, acc, count):
+        return s.log(acc[1]) + self.base(s, acc[0])
+
+    def vjp(self, g, input, result, dim, keepdim):
+        g, result = unreduce(g, input.ndim, dim, keepdim), unreduce(result, input.ndim, dim, keepdim)
+        safe = result.masked_fill(result.detach().isinf(), 0)
+        return {"input": as_dtype(g * (input - safe).exp(), input.dtype)}
