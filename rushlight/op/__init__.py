@@ -6,11 +6,12 @@ from .definition import Meta, OpDefinition, definitions, explain_mismatch, find_
 from .extern import Extern, Spec
 from .out import call_out
 from .pointwise import Pointwise, Promote
+from .reduction import Fold, Reduction
 from .results import NamedResult, result_type
 from .view import Geometry, View, wrap_dim, wrap_dims
 
 __all__ = [
-    "Composite", "Extern", "Geometry", "Meta", "NamedResult", "OpDefinition", "Pointwise", "Promote", "Spec", "View",
+    "Composite", "Extern", "Fold", "Geometry", "Meta", "NamedResult", "OpDefinition", "Pointwise", "Promote", "Reduction", "Spec", "View",
     "definitions", "find_op", "ops", "publish", "published", "result_type", "wrap_dim", "wrap_dims",
 ]  # fmt: skip
 
