@@ -64,7 +64,7 @@ class Pointwise(OpDefinition):
 
     check: ClassVar[Callable | None] = None
     """check(self, <parameters by name>): raise for what the op refuses. Called when a new combination of types is
-    planned, with the dtype of a tensor and the value of anything else, so only static values may be judged."""
+    planned, so only types, whether a tensor is 0-d, and static values may be judged."""
 
     def promotion(self, args: tuple) -> Promote:
         """The rule for this call; an op whose static arguments change the rule overrides it."""
@@ -141,7 +141,7 @@ class Pointwise(OpDefinition):
     def run_check(self, args: tuple) -> None:
         if type(self).check is None:
             return
-        given = {p.name: args[i].dtype if isinstance(args[i], _C.Tensor) else args[i] for i, p in enumerate(self.spec.params)}
+        given = {p.name: args[i] for i, p in enumerate(self.spec.params)}
         names = list(inspect.signature(type(self).check).parameters)[1:]
         self.check(**{n: given[n] for n in names if n in given})
 

@@ -79,8 +79,8 @@ class Hardtanh(Pointwise):
             raise RuntimeError("hardtanh: boolean inputs are not supported")
         if min_val > max_val:
             raise ValueError(f"hardtanh: min_val must not exceed max_val, got {min_val} and {max_val}")
-        if not (input.is_signed or input.is_floating_point) and min(min_val, max_val) < 0:
-            raise RuntimeError(f"hardtanh: negative limits on the unsigned dtype {input.name}. Cast to a signed dtype.")
+        if not (input.dtype.is_signed or input.dtype.is_floating_point) and min(min_val, max_val) < 0:
+            raise RuntimeError(f"hardtanh: negative limits on the unsigned dtype {input.dtype.name}. Cast to a signed dtype.")
 
     def expr(self, s, x, min_val, max_val):
         return s.clamp(x, s.const(min_val, x.dtype), s.const(max_val, x.dtype))

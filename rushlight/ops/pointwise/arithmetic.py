@@ -212,7 +212,7 @@ class Neg(Pointwise):
     onnx = "Neg"
 
     def check(self, input):
-        if input.name == "bool":
+        if is_bool(input):
             raise RuntimeError("neg: a bool tensor has no negative. Use the `~` operator or logical_not().")
 
     def expr(self, s, x):
@@ -226,7 +226,7 @@ class Positive(Composite):
     dunder = ("__pos__",)
 
     def compute(self, input):
-        if is_bool(input.dtype):
+        if is_bool(input):
             raise RuntimeError("positive: the `+` operator on a bool tensor is not supported.")
         return input
 
@@ -370,8 +370,8 @@ class Frexp(Pointwise):
         return common, _C.int32
 
     def check(self, input):
-        if not input.is_floating_point:
-            raise RuntimeError(f"frexp: only floating point dtypes are supported, got {input.name}")
+        if not input.dtype.is_floating_point:
+            raise RuntimeError(f"frexp: only floating point dtypes are supported, got {input.dtype.name}")
 
     def expr(self, s, x):
         return s.frexp(x)

@@ -1,31 +1,31 @@
 """What pointwise ops refuse, said once.
 
-Enters: for a tensor its dtype object, for a Python number the number itself. Leaves: nothing, or PyTorch's exception.
+Enters: tensors and Python numbers, of which only types are looked at (and static values). Leaves: nothing, or PyTorch's exception.
 """
 
 from __future__ import annotations
 
 
 def dtypes_of(*operands: object) -> list[object]:
-    """The dtypes among operands; Python numbers have none."""
-    return [o for o in operands if hasattr(o, "is_complex")]
+    """The dtypes of the tensors among operands; Python numbers have none."""
+    return [o.dtype for o in operands if hasattr(o, "dtype")]
 
 
 def is_integral(operand: object) -> bool:
-    """Whether a dtype or a Python number is integral (booleans are)."""
-    if hasattr(operand, "is_complex"):
-        return not (operand.is_complex or operand.is_floating_point)
+    """Whether a tensor or a Python number is integral (booleans are)."""
+    if hasattr(operand, "dtype"):
+        return not (operand.dtype.is_complex or operand.dtype.is_floating_point)
     return isinstance(operand, int)
 
 
 def is_bool(operand: object) -> bool:
-    """Whether a dtype or a Python number is boolean."""
-    return isinstance(operand, bool) or getattr(operand, "name", None) == "bool"
+    """Whether a tensor or a Python number is boolean."""
+    return operand.dtype.name == "bool" if hasattr(operand, "dtype") else isinstance(operand, bool)
 
 
 def is_complex(operand: object) -> bool:
-    """Whether a dtype or a Python number is complex."""
-    return isinstance(operand, complex) or getattr(operand, "is_complex", False) is True
+    """Whether a tensor or a Python number is complex."""
+    return operand.dtype.is_complex if hasattr(operand, "dtype") else isinstance(operand, complex)
 
 
 def check_alpha(name: str, alpha: object, *operands: object) -> None:
@@ -69,7 +69,8 @@ def refuse_bool_and_complex(name: str, *operands: object) -> None:
         raise NotImplementedError(f"\"{name}\" not implemented for 'Bool'")
 
 
-def check_mask(name: str, role: str, dtype: object, allow_bytes: bool = False) -> None:
+def check_mask(name: str, role: str, mask: object, allow_bytes: bool = False) -> None:
     """Refuse a mask that is not boolean."""
+    dtype = mask.dtype
     if dtype.name != "bool" and not (allow_bytes and dtype.name == "uint8"):
         raise RuntimeError(f"{name}: {role} must be a bool tensor, got {dtype.name}. Compare it with 0 first.")

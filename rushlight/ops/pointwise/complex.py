@@ -69,6 +69,7 @@ class Angle(Pointwise):
 
 def check_parts(name: str, first: object, second: object) -> None:
     """Refuse parts that are not float32 or float64, or differ."""
+    first, second = first.dtype, second.dtype
     if first.name == second.name == "float16":
         raise NotImplementedError(f"\"{name}\" not implemented for 'float16'")
     for part in (first, second):

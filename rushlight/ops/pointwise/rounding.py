@@ -60,8 +60,8 @@ class Round(Pointwise):
     onnx = "Round"
 
     def check(self, input, decimals):
-        if decimals and not input.is_floating_point:
-            raise NotImplementedError(f"round: decimals needs a floating dtype, got {input.name}")
+        if decimals and not input.dtype.is_floating_point:
+            raise NotImplementedError(f"round: decimals needs a floating dtype, got {input.dtype.name}")
 
     def expr(self, s, x, decimals):
         return s.round(x, decimals)

@@ -11,7 +11,7 @@ import math
 from rushlight.op import Pointwise, Promote
 
 from rushlight.loops.expr import COMPLEX, FLOATS, Value
-from rushlight.ops.pointwise.checks import check_mask, check_same_dtype, dtypes_of, is_complex, is_integral
+from rushlight.ops.pointwise.checks import check_mask, check_same_dtype, is_bool, is_complex, is_integral
 
 
 class Where(Pointwise):
@@ -44,14 +44,10 @@ class MaskedFill(Pointwise):
 
     def check(self, input, mask, value):
         check_mask("masked_fill", "mask", mask)
-        if is_complex(value) and not is_complex(input) and input.name != "bool":
-            raise RuntimeError(f"masked_fill: a complex value cannot be converted to {input.name} without overflow")
-
-    def plan(self, args):
-        value = args[2]
-        if hasattr(value, "ndim") and value.ndim:
+        if getattr(value, "ndim", 0):
             raise RuntimeError(f"masked_fill: value must be a number or a 0-d tensor, got {value.ndim} dims. Use where().")
-        return super().plan(args)
+        if is_complex(value) and not is_complex(input) and not is_bool(input):
+            raise RuntimeError(f"masked_fill: a complex value cannot be converted to {input.dtype.name} without overflow")
 
     def expr(self, s, x, mask, value):
         return s.where(mask, value, x)
@@ -162,7 +158,7 @@ class Addcdiv(Pointwise):
     )
 
     def check(self, tensor1, tensor2):
-        if all(map(is_integral, dtypes_of(tensor1, tensor2))):
+        if is_integral(tensor1) and is_integral(tensor2):
             raise RuntimeError(
                 "addcdiv: integer division is not supported. Use floats, or add to div(rounding_mode='trunc')."
             )
