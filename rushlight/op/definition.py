@@ -216,11 +216,11 @@ def published(namespace: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, classes in definitions.items():
         for cls in classes:
-            if not cls.function or (cls.namespace or "") != namespace:
-                continue
-            for suffix in suffixes(cls):
-                for label in (name, *cls.aliases):
-                    found.setdefault(label + suffix, ops[name + suffix])
+            for label in (name, *cls.aliases) if cls.function else ():
+                space, _, last = label.rpartition(".")
+                if (space or cls.namespace or "") == namespace:
+                    for suffix in suffixes(cls):
+                        found.setdefault(last + suffix, ops[name + suffix])
     return found
 
 
@@ -230,10 +230,24 @@ def publish(tensor_type: type) -> None:
         for cls in classes:
             for suffix in suffixes(cls):
                 for label in (name, *cls.aliases):
-                    if cls.method and label + suffix not in tensor_type.__dict__:
-                        setattr(tensor_type, label + suffix, ops[name + suffix])
+                    if cls.method and "." not in label and label + suffix not in tensor_type.__dict__:
+                        setattr(tensor_type, label + suffix, as_method(cls, ops[name + suffix]))
             for special in cls.dunder:
                 install_operator(tensor_type, special, name)
+
+
+def as_method(cls: type[OpDefinition], op: Any) -> Any:
+    """The op as a method; where `self` is not its first parameter, a function that puts it in place."""
+    if cls.method_self is None:
+        return op
+    position = parse(schemas_of(cls)[0]).index(cls.method_self)
+
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return op(*args[:position], self, *args[position:], **kwargs)
+
+    method.__name__ = method.__qualname__ = op.__name__
+    method.__doc__ = op.__doc__
+    return method
 
 
 _IN_PLACE = frozenset(("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor", "lshift", "rshift", "matmul"))
