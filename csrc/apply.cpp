@@ -171,13 +171,25 @@ static PyObject* gradients_tuple(PyObject** grads, uint32_t n) {
   return tuple;
 }
 
+// The saved results: bare for one output, a tuple for several.
+static PyObject* saved_results(Node* n, size_t first) {
+  if (n->num_outputs == 1) return saved_unpack(n, n->saved() + first, "result");
+  Ref tuple(PyTuple_New(n->num_outputs));
+  for (uint32_t i = 0; tuple && i < n->num_outputs; i++) {
+    PyObject* value = saved_unpack(n, n->saved() + first + i, "result");
+    if (!value) return nullptr;
+    PyTuple_SET_ITEM(tuple.p, i, value);
+  }
+  return tuple.release();
+}
+
 static bool apply_vjp(Node* n, Overload* op, TapeInfo* info, PyObject** grads, PyObject** out, uint64_t needs) {
   Arguments args;
   if (!args.push(n->num_outputs == 1 ? Py_NewRef(grads[0]) : gradients_tuple(grads, n->num_outputs))) return false;
-  for (uint16_t i = 0; i < n->num_saved; i++) {
-    int p = i < info->saved_params.size() ? info->saved_params[i] : -1;
-    if (!args.push(saved_unpack(n, n->saved() + i, param_text(op, p)))) return false;
-  }
+  size_t from_params = info->saved_params.size();
+  for (size_t i = 0; i < from_params && i < n->num_saved; i++)
+    if (!args.push(saved_unpack(n, n->saved() + i, param_text(op, info->saved_params[i])))) return false;
+  if (n->num_saved > from_params && !args.push(saved_results(n, from_params))) return false;
   NeedsGuard guard(needs_by_param(n, info, needs));
   Ref result(PyObject_Vectorcall(op->vjp, args.data(), args.count, nullptr));
   return result && distribute(n, op, info, result.p, out);

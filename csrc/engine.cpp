@@ -43,6 +43,12 @@ struct Task {
     live_tasks.erase(std::find(live_tasks.begin(), live_tasks.end(), id));
   }
 
+  bool reaches(Node* n) {
+    const Scratch* s = nullptr;
+    if (n->task == id) s = &n->scratch;
+    else if (auto it = foreign.find(n); it != foreign.end()) s = &it->second;
+    return s && (s->marks & kSeen) && (!call.has_inputs || (s->marks & (kNeeded | kCapture)));
+  }
   Scratch& find(Node* n) { return n->task == id ? n->scratch : foreign[n]; }
   // As find, for a node that may not have been met yet.
   Scratch& claim(Node* n) {
@@ -444,10 +450,13 @@ bool Task::run(Node* n) {
         if (!(find(next).marks & (kNeeded | kCapture))) needs &= ~(uint64_t{1} << i);
   }
   if (!run_pre_hooks(n, r.grads)) return false;
-  if (!node_apply(n, r.grads, r.out, needs)) {
-    if (tls.anomaly) call_anomaly("explain_failure", n, nullptr);
-    return false;
+  if (tls.anomaly && !call_anomaly("begin_node", n, nullptr)) return false;
+  bool applied = node_apply(n, r.grads, r.out, needs);
+  if (tls.anomaly) {
+    if (!applied) call_anomaly("explain_failure", n, nullptr);
+    if (!call_anomaly("end_node", n, nullptr)) applied = false;
   }
+  if (!applied) return false;
   if (tls.anomaly && n->num_edges) {
     Ref made(as_tuple(r.out, n->num_edges));
     if (!made || !call_anomaly("check_gradients", n, made.p)) return false;
@@ -467,13 +476,22 @@ bool Task::loop() {
   return true;
 }
 
+thread_local Task* current = nullptr;
+
 bool run_here(BackwardCall& call, std::vector<PyObject*>* captured) {
-  struct Depth {
-    Depth() { depth++; }
-    ~Depth() { depth--; }
-  } deeper;
   GradModeGuard mode(call.create_graph);
   Task task(call, captured);
+  struct Nest {
+    Task* outer = current;
+    explicit Nest(Task* t) {
+      current = t;
+      depth++;
+    }
+    ~Nest() {
+      current = outer;
+      depth--;
+    }
+  } nest(&task);
   task.count();
   if (call.has_inputs) task.search();
   task.failed = !(task.seed() && task.loop());
@@ -481,6 +499,9 @@ bool run_here(BackwardCall& call, std::vector<PyObject*>* captured) {
 }
 
 }  // namespace
+
+uint64_t engine_current_task() { return current ? current->id : 0; }
+bool engine_will_run(Node* n) { return current && current->reaches(n); }
 
 void saved_hooks_copy_to_thread(const std::vector<PyObject*>& stack);
 std::vector<PyObject*> saved_hooks_snapshot();

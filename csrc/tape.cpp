@@ -85,16 +85,10 @@ static bool read_int_vector(PyObject* seq, std::vector<int>* out) {
   return true;
 }
 
-// Asks Python once per set of parameters that need a gradient. See DerivedVjp for what the answer says.
+// Asks Python once per set of tensor parameters that need a gradient. See DerivedVjp for what the answer says.
 static DerivedVjp* ask_derived(Overload* op, TapeInfo* info, uint64_t mask) {
-  uint64_t by_param = 0;
-  int needed = 0;
-  for (size_t k = 0; k < info->tensor_params.size(); k++)
-    if (mask >> k & 1) {
-      by_param |= uint64_t{1} << info->tensor_params[k];
-      needed++;
-    }
-  Ref bits(PyLong_FromUnsignedLongLong(by_param));
+  int needed = __builtin_popcountll(mask);
+  Ref bits(PyLong_FromUnsignedLongLong(mask));
   Ref answer(bits ? PyObject_CallOneArg(op->mask_vjp, bits.p) : nullptr);
   if (!answer) return nullptr;
   if (!PyTuple_Check(answer.p) || PyTuple_GET_SIZE(answer.p) < 2) {

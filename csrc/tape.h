@@ -111,7 +111,7 @@ PyObject* tensor_meta(Tensor* t);        // new reference
 struct DerivedVjp {
   Overload* op = nullptr;                // strong; null when every gradient is `g` itself
   std::vector<int> params;               // what to pass after the gradients: parameter index, -1 for the result
-  std::vector<int> outputs;              // per needed parameter: position in op's result, -1: g itself
+  std::vector<int> outputs;              // per needed parameter: position in op's result, -1: g itself, -2: none
 };
 
 struct TapeInfo {
@@ -190,6 +190,8 @@ bool engine_run(BackwardCall& call, std::vector<PyObject*>* captured);
 // Applies one node to gradients (borrowed, null allowed). `needs`: bit per edge, all ones for every one. `out` gets new references.
 bool node_apply(Node* n, PyObject** grads, PyObject** out, uint64_t needs);
 bool accumulate_grad(Node* n, PyObject* grad);
+uint64_t engine_current_task();     // id of the innermost backward pass of this thread; 0: none
+bool engine_will_run(Node* n);      // the innermost backward pass of this thread delivers a gradient to n
 uint64_t engine_current_needs();    // needs of the vjp being run on this thread, over tensor parameters
 
 // The hook stack of saved_tensors_hooks. (pack, unpack) on top, borrowed; null when empty.

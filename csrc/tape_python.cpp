@@ -429,6 +429,12 @@ static PyObject* py_run_backward(PyObject*, PyObject* args) {
   return tuple;
 }
 
+static PyObject* py_current_backward(PyObject*, PyObject*) { return PyLong_FromUnsignedLongLong(engine_current_task()); }
+static PyObject* py_will_run(PyObject*, PyObject* node) {
+  if (!is_node(node)) return PyErr_Format(PyExc_TypeError, "expected a node, got %s", Py_TYPE(node)->tp_name), nullptr;
+  return PyBool_FromLong(engine_will_run(as_node(node)));
+}
+
 static PyObject* py_gradient_edge(PyObject*, PyObject* tensor) {
   if (!is_tensor(tensor)) return PyErr_Format(PyExc_TypeError, "expected a Tensor, got %s", Py_TYPE(tensor)->tp_name), nullptr;
   Edge e = tape_edge(as_tensor(tensor));
@@ -523,6 +529,8 @@ static PyMethodDef functions[] = {
     {"_pop_saved_hooks", py_pop_hooks, METH_NOARGS, nullptr},
     {"_disable_saved_hooks", py_disable_hooks, METH_O, "message, or None to allow again; returns the previous one"},
     {"_run_backward", py_run_backward, METH_VARARGS, "(roots, gradients, keep_graph, create_graph, inputs, accumulate)"},
+    {"_current_backward", py_current_backward, METH_NOARGS, "id of the backward pass running on this thread, 0 outside one"},
+    {"_will_run", py_will_run, METH_O, "whether the running backward pass reaches this node"},
     {"_gradient_edge", py_gradient_edge, METH_O, "(node or None, output_nr) of a tensor"},
     {"_collect_edges", py_collect_edges, METH_VARARGS, "an edge per argument"},
     {"_function_node", py_function_node, METH_VARARGS, "(context, edges, outputs, roles, saved, callable=False)"},

@@ -1,0 +1,151 @@
+"""`backward` and `grad`: checks what the user gave and hands it to the engine.
+
+Enters: tensors (or gradient edges) and their gradients. Leaves: .grad of leaves, or a tuple of gradients. Refuses
+gradients whose shape does not fit, and outputs that were never recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from .. import _C
+from ..op.definition import find_op
+
+
+def as_tuple(value: Any) -> tuple:
+    """A tensor or an edge alone counts as a sequence of one."""
+    if isinstance(value, (list,)) or (isinstance(value, tuple) and not hasattr(value, "_fields")):
+        return tuple(value)
+    return tuple(value) if not isinstance(value, (_C.Tensor, tuple)) else (value,)
+
+
+def is_edge(value: Any) -> bool:
+    return isinstance(value, tuple) and hasattr(value, "node")
+
+
+def _shape_of(output: Any) -> tuple:
+    return tuple(output.node._input_metadata[output.output_nr].shape) if is_edge(output) else tuple(output.shape)
+
+
+def _implicit(output: Any, index: int) -> Any:
+    """The gradient of one that a scalar gets when none is given."""
+    meta = output.node._input_metadata[output.output_nr] if is_edge(output) else output
+    needs = is_edge(output) or output.requires_grad
+    if not needs:
+        return None
+    if meta.numel() != 1:
+        raise RuntimeError(f"grad can be implicitly created only for scalar outputs, but output {index} has shape {tuple(meta.shape)}")
+    if not meta.is_floating_point():
+        raise RuntimeError(f"grad can be implicitly created only for real scalar outputs but got {meta.dtype}")
+    return _C.empty(tuple(meta.shape), None, meta.dtype, meta.device).fill_(1)
+
+
+def make_gradients(outputs: Sequence[Any], given: Sequence[Any], is_batched: bool = False) -> tuple:
+    """One gradient per output, checked; ones where a scalar's is missing."""
+    made = []
+    for i, (output, grad) in enumerate(zip(outputs, given, strict=True)):
+        if grad is None:
+            made.append(_implicit(output, i))
+            continue
+        if not isinstance(grad, _C.Tensor):
+            raise TypeError(f"gradients can be either Tensors or None, but got {type(grad).__name__}")
+        shape = tuple(grad.shape)[1:] if is_batched else tuple(grad.shape)
+        if shape != _shape_of(output):
+            raise RuntimeError(f"Mismatch in shape: grad_output[{i}] has a shape of {shape} and output[{i}] has a shape of {_shape_of(output)}.")
+        if not is_edge(output) and output.is_complex() != grad.is_complex():
+            raise RuntimeError(
+                f"For complex Tensors, both grad_output and output are required to have the same dtype. "
+                f"Mismatch in dtype: grad_output[{i}] has {grad.dtype} and output[{i}] has {output.dtype}."
+            )
+        made.append(grad)
+    return tuple(made)
+
+
+def backward(
+    tensors: Any,
+    grad_tensors: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    grad_variables: Any = None,
+    inputs: Any = None,
+) -> None:
+    """Add the gradients of `tensors`, weighted by `grad_tensors`, to the .grad of the leaves (or of `inputs`)."""
+    if grad_variables is not None:
+        if grad_tensors is not None:
+            raise RuntimeError("`grad_tensors` and `grad_variables` (its old name) were both given: use `grad_tensors`")
+        grad_tensors = grad_variables
+    wanted = None
+    if inputs is not None:
+        wanted = as_tuple(inputs)
+        if not wanted:
+            raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
+    roots = as_tuple(tensors)
+    given = (None,) * len(roots) if grad_tensors is None else as_tuple(grad_tensors)
+    if len(given) != len(roots):
+        raise RuntimeError(f"got {len(roots)} tensors and {len(given)} gradients")
+    keep = create_graph if retain_graph is None else retain_graph
+    _C._run_backward(roots, make_gradients(roots, given), keep, create_graph, wanted, True)
+
+
+def tensor_backward(
+    self: Any, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False, inputs: Any = None
+) -> None:
+    """Tensor.backward with arguments."""
+    backward(self, gradient, retain_graph, create_graph, inputs=inputs)
+
+
+def grad(
+    outputs: Any,
+    inputs: Any,
+    grad_outputs: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    only_inputs: bool = True,
+    allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
+    materialize_grads: bool = False,
+) -> tuple:
+    """The gradients of `outputs`, weighted by `grad_outputs`, with respect to `inputs`, as a tuple."""
+    if materialize_grads and allow_unused is False:
+        raise ValueError("allow_unused=False contradicts materialize_grads=True: zeros stand for unused inputs.")
+    if not only_inputs:
+        raise ValueError("grad: only_inputs=False is not supported. Use backward() to accumulate into leaves.")
+    allow = materialize_grads if allow_unused is None else allow_unused
+    roots, wanted = as_tuple(outputs), as_tuple(inputs)
+    given = (None,) * len(roots) if grad_outputs is None else as_tuple(grad_outputs)
+    if len(given) != len(roots):
+        raise RuntimeError(f"got {len(roots)} outputs and {len(given)} grad_outputs")
+    weights = make_gradients(roots, given, is_grads_batched)
+    keep = create_graph if retain_graph is None else retain_graph
+    if is_grads_batched:
+        made = _batched(roots, wanted, weights, keep, create_graph)
+    else:
+        made = _C._run_backward(roots, weights, keep, create_graph, wanted, False)
+    return _fill_unused(made, wanted, allow, materialize_grads)
+
+
+def _batched(roots: tuple, wanted: tuple, weights: tuple, keep: bool, create_graph: bool) -> tuple:
+    """One pass per entry of the weights' leading dimension, stacked."""
+    length = next(w.shape[0] for w in weights if w is not None)
+    rows = []
+    for i in range(length):
+        row = tuple(None if w is None else w[i] for w in weights)
+        rows.append(_C._run_backward(roots, row, keep or i + 1 < length, create_graph, wanted, False))
+    stack = find_op("stack")
+    return tuple(None if column[0] is None else stack(list(column)) for column in zip(*rows, strict=True))
+
+
+def _fill_unused(made: tuple, wanted: tuple, allow: bool, materialize: bool) -> tuple:
+    if not allow and any(g is None for g in made):
+        i = next(i for i, g in enumerate(made) if g is None)
+        raise RuntimeError(
+            f"The differentiated Tensor at index {i} appears to not have been used in the graph. "
+            f"Set allow_unused=True if this is the desired behavior."
+        )
+    if not materialize:
+        return made
+    described = (w.node._input_metadata[w.output_nr] if is_edge(w) else w for w in wanted)
+    return tuple(
+        _C.empty(tuple(d.shape), None, d.dtype, d.device).zero_() if g is None else g for g, d in zip(made, described, strict=True)
+    )

@@ -1,0 +1,292 @@
+"""Custom differentiable functions: `Function`, its context, and `once_differentiable`.
+
+Enters: a subclass with static `forward` and `backward` (and `setup_context`, `jvp`). Leaves: `apply`, which runs forward
+unrecorded and puts one node on the tape whose backward is the user's. Refuses: contexts that mark tensors which were
+neither inputs nor outputs, and backward results that do not match the inputs.
+
+The node holds the context; the context refers to the node weakly. Tensors given to `save_for_backward` live in the
+node, where an output saved by its own function is no cycle.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import weakref
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from .. import _C
+from . import forward_ad
+from .grad_mode import no_grad
+
+_FRESH, _DIRTY, _NOT_DIFFERENTIABLE = 0, 1, 2
+_DIFFERENTIABLE_CODES = frozenset(("f16", "bf16", "f32", "f64", "f8e4m3fn", "f8e5m2", "c64", "c128"))
+
+
+class FunctionCtx:
+    """What `forward` leaves for `backward`."""
+
+    to_save: tuple = ()
+    saved_for_forward: tuple = ()
+    dirty_tensors: tuple = ()
+    non_differentiable: tuple = ()
+    materialize_grads: bool = True
+    needs_input_grad: tuple[bool, ...] = ()
+
+    def save_for_backward(self, *tensors: Any) -> None:
+        """Keep tensors (inputs, outputs or others) or None for `saved_tensors`. Call at most once."""
+        _check_tensors("save_for_backward", tensors)
+        self.to_save = tensors
+
+    def save_for_forward(self, *tensors: Any) -> None:
+        """Keep tensors for `jvp`."""
+        _check_tensors("save_for_forward", tensors)
+        self.saved_for_forward = tensors
+
+    def mark_dirty(self, *args: Any) -> None:
+        """Say which inputs forward modified in place; they must be returned."""
+        self.dirty_tensors = args
+
+    def mark_non_differentiable(self, *args: Any) -> None:
+        """Say which outputs get no gradient."""
+        self.non_differentiable = args
+
+    def set_materialize_grads(self, value: bool) -> None:
+        """Whether missing output gradients reach backward as zeros (the default) or as None."""
+        self.materialize_grads = value
+
+
+def _check_tensors(name: str, values: tuple) -> None:
+    for value in values:
+        if value is not None and not isinstance(value, _C.Tensor):
+            raise TypeError(f"{name} can only save tensors or None, got {type(value).__name__}. Keep other values as attributes of ctx.")
+
+
+class BackwardCFunction(FunctionCtx):
+    """The context of one call; what Python sees as the node of a custom function."""
+
+    _forward_cls: ClassVar[type]
+    _node_name: ClassVar[str]
+    _node: Any = None
+
+    @property
+    def node(self) -> Any:
+        """The graph node, while it lives."""
+        found = None if self._node is None else self._node()
+        if found is None:
+            raise RuntimeError(f"{self._node_name}: this context has no node: nothing was recorded, or its graph is gone")
+        return found
+
+    @property
+    def saved_tensors(self) -> tuple:
+        """What `save_for_backward` got, checked for modification since."""
+        if self._node is None:
+            return self.saved_for_forward or self.to_save
+        return self.node._saved_values()
+
+    saved_variables = saved_tensors
+
+    def name(self) -> str:
+        return self._node_name
+
+    def register_hook(self, fn: Callable) -> Any:
+        return self.node.register_hook(fn)
+
+    def register_prehook(self, fn: Callable) -> Any:
+        return self.node.register_prehook(fn)
+
+    @property
+    def next_functions(self) -> tuple:
+        return self.node.next_functions
+
+    @property
+    def metadata(self) -> dict:
+        return self.node.metadata
+
+    def _run_backward(self, grads: tuple) -> tuple:
+        """Called by the engine: gradients of the outputs in, gradients of all arguments of `apply` out."""
+        if self.materialize_grads and None in [g if g is None else 0 for g in grads]:
+            described = self.node._input_metadata
+            grads = tuple(d.zeros() if g is None and d is not None else g for g, d in zip(grads, described, strict=True))
+        cls = self._forward_cls
+        if cls.backward is not Function.backward and cls.vjp is not Function.vjp:
+            raise RuntimeError(f"{cls.__name__}: implement either backward or vjp, not both: they are the same thing")
+        rule = cls.vjp if cls.vjp is not Function.vjp else cls.backward
+        made = rule(self, *grads)
+        made = made if isinstance(made, tuple) else (made,)
+        return self._checked(made)
+
+    def _checked(self, made: tuple) -> tuple:
+        expected = len(self.needs_input_grad)
+        if len(made) > expected and all(g is None for g in made[expected:]):
+            made = made[:expected]
+        if len(made) != expected:
+            raise RuntimeError(f"function {self._node_name} returned an incorrect number of gradients (expected {expected}, got {len(made)})")
+        for i, (g, is_tensor) in enumerate(zip(made, self._tensor_inputs, strict=True)):
+            if g is not None and not is_tensor:
+                raise RuntimeError(
+                    f"function {self._node_name} returned a gradient different than None at position {i}, "
+                    f"but the corresponding forward input was not a Tensor"
+                )
+            if g is not None and not isinstance(g, _C.Tensor):
+                raise TypeError(f"function {self._node_name}: expected a Tensor or None at position {i}, got {type(g).__name__}")
+        return made
+
+
+class FunctionMeta(type):
+    """Gives every Function a context class of its own."""
+
+    def __init__(cls, name: str, bases: tuple, attributes: dict) -> None:
+        super().__init__(name, bases, attributes)
+        backward_name = name + "Backward"
+        cls._backward_cls = type(backward_name, (BackwardCFunction,), {"_forward_cls": cls, "_node_name": backward_name})
+
+
+class Function(metaclass=FunctionMeta):
+    """Subclass with static `forward(ctx, *args)` and `backward(ctx, *grads)`; call `apply`, never an instance."""
+
+    generate_vmap_rule = False
+    _backward_cls: ClassVar[type[BackwardCFunction]]
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        raise RuntimeError(f"{type(self).__name__} should not be instantiated: call {type(self).__name__}.apply(...)")
+
+    @staticmethod
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        """The result. First argument `ctx`, unless `setup_context` is defined."""
+        raise NotImplementedError("You must implement the forward function for custom autograd.Function.")
+
+    @staticmethod
+    def setup_context(ctx: FunctionCtx, inputs: tuple, output: Any) -> None:
+        """Fill `ctx` from inputs and output, for a `forward` without ctx."""
+        raise NotImplementedError("setup_context is not implemented.")
+
+    @staticmethod
+    def backward(ctx: FunctionCtx, *grad_outputs: Any) -> Any:
+        """Gradients of every argument of forward, from gradients of every output."""
+        raise NotImplementedError("You must implement either the backward or vjp method for your custom autograd.Function to use it with backward mode AD.")
+
+    vjp = backward
+
+    @staticmethod
+    def jvp(ctx: FunctionCtx, *grad_inputs: Any) -> Any:
+        """Tangents of every output, from tangents (or None) of every argument."""
+        raise NotImplementedError("You must implement the jvp function for custom autograd.Function to use it with forward mode AD.")
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple, *args: Any) -> Any:
+        """How to batch; asked by vmap."""
+        raise NotImplementedError("To use a custom autograd.Function with vmap, implement its vmap staticmethod or set generate_vmap_rule = True.")
+
+    @classmethod
+    def apply(cls, *args: Any, **kwargs: Any) -> Any:
+        """Run forward and record one node for it."""
+        return apply(cls, args, kwargs)
+
+
+Function.vjp = Function.__dict__["backward"]
+
+
+def has_setup_context(cls: type[Function]) -> bool:
+    return cls.setup_context is not Function.setup_context
+
+
+def apply(cls: type[Function], args: tuple, kwargs: dict[str, Any]) -> Any:
+    """The body of `Function.apply`."""
+    if kwargs:
+        if not has_setup_context(cls):
+            raise TypeError(f"{cls.__name__}.apply() takes no keyword arguments")
+        bound = inspect.signature(cls.forward).bind(*args, **kwargs)
+        bound.apply_defaults()
+        args = bound.args
+    ctx = cls._backward_cls()
+    is_tensor = tuple(isinstance(a, _C.Tensor) for a in args)
+    ctx._tensor_inputs = is_tensor
+    ctx.needs_input_grad = tuple(t and a.requires_grad for t, a in zip(is_tensor, args, strict=True))
+    records = _C.is_grad_enabled() and any(ctx.needs_input_grad)
+    edges = _C._collect_edges(*args) if records else ()
+    tangents = forward_ad.tangents_of(args)
+    with no_grad(), forward_ad.without_tangents():
+        if has_setup_context(cls):
+            made = cls.forward(*args)
+            cls.setup_context(ctx, args, made)
+        else:
+            made = cls.forward(ctx, *args)
+    is_tuple = isinstance(made, tuple)
+    outputs = _finish(ctx, args, made if is_tuple else (made,), edges, records)
+    if tangents is not None:
+        _attach_tangents(cls, ctx, tangents, outputs)
+    return outputs if is_tuple else outputs[0]
+
+
+def _finish(ctx: BackwardCFunction, args: tuple, outputs: tuple, edges: tuple, records: bool) -> tuple:
+    """Outputs as the user gets them: aliased where they are inputs, attached to the node where it exists."""
+    dirty, constant = {id(t) for t in ctx.dirty_tensors}, {id(t) for t in ctx.non_differentiable}
+    inputs = {id(a) for a in args if isinstance(a, _C.Tensor)}
+    returned = {id(o) for o in outputs}
+    if not dirty <= returned:
+        raise RuntimeError(
+            "Some elements marked as dirty during the forward method were not returned as output. "
+            "The inputs that are modified inplace must all be outputs of the Function."
+        )
+    finished, roles = [], []
+    for o in outputs:
+        role = _FRESH
+        if not isinstance(o, _C.Tensor) or id(o) in constant or o.dtype.code not in _DIFFERENTIABLE_CODES:
+            role = _NOT_DIFFERENTIABLE
+            if isinstance(o, _C.Tensor) and records and id(o) in inputs and id(o) not in dirty:
+                o = o.detach()
+        elif id(o) in dirty:
+            role = _DIRTY
+            if records and o.requires_grad and o.is_leaf:
+                raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
+        elif id(o) in inputs or o.requires_grad:
+            o = o.detach() if records else o
+        finished.append(o)
+        roles.append(role)
+    if records and any(r != _NOT_DIFFERENTIABLE for r in roles):
+        node = _C._function_node(ctx, edges, tuple(finished), tuple(roles), ctx.to_save)
+        ctx._node = weakref.ref(node)
+        ctx.to_save = ()
+    return tuple(finished)
+
+
+def _attach_tangents(cls: type[Function], ctx: BackwardCFunction, tangents: tuple, outputs: tuple) -> None:
+    with forward_ad.without_tangents():
+        made = cls.jvp(ctx, *tangents)
+    made = made if isinstance(made, tuple) else (made,)
+    if len(made) != len(outputs):
+        raise RuntimeError(f"{cls.__name__}.jvp returned {len(made)} tangents for {len(outputs)} outputs")
+    for output, tangent in zip(outputs, made, strict=True):
+        if tangent is not None and isinstance(output, _C.Tensor):
+            forward_ad.set_tangent(output, tangent)
+
+
+def once_differentiable(fn: Callable) -> Callable:
+    """For a backward whose body cannot be recorded: differentiating it again raises instead of being wrong."""
+
+    @functools.wraps(fn)
+    def wrapper(ctx: FunctionCtx, *args: Any) -> Any:
+        with no_grad():
+            outputs = fn(ctx, *args)
+        if not _C.is_grad_enabled() or not any(isinstance(a, _C.Tensor) and a.requires_grad for a in args):
+            return outputs
+        is_tuple = isinstance(outputs, tuple)
+        made = tuple(o.detach() if isinstance(o, _C.Tensor) else o for o in (outputs if is_tuple else (outputs,)))
+        roles = tuple(_FRESH if isinstance(o, _C.Tensor) else _NOT_DIFFERENTIABLE for o in made)
+        _C._function_node(_refuse_twice, _C._collect_edges(*args), made, roles, (), True)
+        return made if is_tuple else made[0]
+
+    return wrapper
+
+
+def _refuse_twice(*grads: Any) -> None:
+    raise RuntimeError("trying to differentiate twice a function that was marked with @once_differentiable")
+
+
+class InplaceFunction(Function):
+    """A Function that remembers whether it was asked to work in place."""
+
+    def __init__(self, inplace: bool = False) -> None:
+        self.inplace = inplace

@@ -1,0 +1,160 @@
+"""Grad modes: whether ops are recorded on this thread. Context managers that also decorate functions.
+
+Enters: a block, a function or a generator. Leaves: the same, run with recording on or off. A decorated generator
+switches the mode only while its own code runs, not in its caller between two values.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from .. import _C
+
+is_grad_enabled = _C.is_grad_enabled
+is_inference_mode_enabled = _C.is_inference_mode_enabled
+
+
+class ModeContext:
+    """A context manager usable as a decorator; `clone` makes a fresh one for every call."""
+
+    def __enter__(self) -> Any:
+        raise NotImplementedError
+
+    def __exit__(self, *exc: Any) -> None:
+        raise NotImplementedError
+
+    def clone(self) -> ModeContext:
+        return type(self)()
+
+    def __call__(self, original: Any) -> Any:
+        if inspect.isclass(original):
+            raise TypeError(f"{type(self).__name__} decorates functions, not classes: decorate {original.__name__}.__init__ or its methods")
+        if inspect.isgeneratorfunction(original):
+            return self._wrap_generator(original)
+
+        @functools.wraps(original)
+        def within(*args: Any, **kwargs: Any) -> Any:
+            with self.clone():
+                return original(*args, **kwargs)
+
+        return within
+
+    def _wrap_generator(self, original: Callable) -> Callable:
+        @functools.wraps(original)
+        def within(*args: Any, **kwargs: Any) -> Any:
+            inner = original(*args, **kwargs)
+            step, value = inner.send, None
+            while True:
+                try:
+                    with self.clone():
+                        made = step(value)
+                except StopIteration as stop:
+                    return stop.value
+                try:
+                    value = yield made
+                    step = inner.send
+                except GeneratorExit:
+                    with self.clone():
+                        inner.close()
+                    raise
+                except BaseException as error:
+                    value, step = error, inner.throw
+
+        return within
+
+
+class _Bare(ModeContext):
+    """A mode without arguments: `@no_grad` and `@no_grad()` mean the same."""
+
+    def __new__(cls, original: Callable | None = None) -> Any:
+        return super().__new__(cls) if original is None else cls()(original)
+
+
+class _SwitchGrad(_Bare):
+    enabled: bool
+
+    def __enter__(self) -> None:
+        self.previous = _C.is_grad_enabled()
+        _C._set_grad_enabled(self.enabled)
+
+    def __exit__(self, *exc: Any) -> None:
+        _C._set_grad_enabled(self.previous)
+
+
+class no_grad(_SwitchGrad):  # noqa: N801 (PyTorch's name)
+    """Ops inside are not recorded."""
+
+    enabled = False
+
+
+class enable_grad(_SwitchGrad):  # noqa: N801
+    """Ops inside are recorded, even within no_grad."""
+
+    enabled = True
+
+
+class set_grad_enabled(ModeContext):  # noqa: N801
+    """Turn recording on or off: at once when called, until the end of the block when used with `with`."""
+
+    def __init__(self, mode: bool) -> None:
+        self.previous = _C.is_grad_enabled()
+        self.mode = bool(mode)
+        _C._set_grad_enabled(self.mode)
+
+    def __enter__(self) -> None:
+        _C._set_grad_enabled(self.mode)
+
+    def __exit__(self, *exc: Any) -> None:
+        _C._set_grad_enabled(self.previous)
+
+    def __call__(self, original: Callable) -> Callable:
+        _C._set_grad_enabled(self.previous)   # decorating is not yet running
+        return super().__call__(original)
+
+    def clone(self) -> set_grad_enabled:
+        return set_grad_enabled(self.mode)
+
+    def __repr__(self) -> str:
+        return f"set_grad_enabled(mode={self.mode})"
+
+
+class inference_mode(ModeContext):  # noqa: N801
+    """no_grad, and tensors made inside can never take part in recording: cheaper to make and to write."""
+
+    def __new__(cls, mode: bool | Callable = True) -> Any:
+        return super().__new__(cls) if isinstance(mode, bool) else cls()(mode)
+
+    def __init__(self, mode: bool = True) -> None:
+        self.mode = mode
+
+    def __enter__(self) -> None:
+        self.previous = _C.is_inference_mode_enabled(), _C.is_grad_enabled()
+        _C._set_inference(self.mode)
+        _C._set_grad_enabled(not self.mode)
+
+    def __exit__(self, *exc: Any) -> None:
+        inference, grad = self.previous
+        _C._set_inference(inference)
+        _C._set_grad_enabled(grad)
+
+    def clone(self) -> inference_mode:
+        return inference_mode(self.mode)
+
+
+class set_multithreading_enabled(ModeContext):  # noqa: N801
+    """Accepted for compatibility: the engine runs each backward pass on the thread that called it."""
+
+    def __init__(self, mode: bool) -> None:
+        self.mode = mode
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *exc: Any) -> None:
+        pass
+
+    def clone(self) -> set_multithreading_enabled:
+        return set_multithreading_enabled(self.mode)
