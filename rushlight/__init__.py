@@ -2,7 +2,7 @@
 
 import importlib as _importlib
 
-from . import _C, op, ops, tensor as _tensor  # noqa: F401
+from . import _C, autograd, op, ops, tensor as _tensor  # noqa: F401
 from ._C import (
     Generator,
     Tensor,
@@ -29,6 +29,8 @@ from ._C import (
     uint32,
     uint64,
 )
+from .autograd import enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad, set_grad_enabled
+from .autograd.anomaly_mode import is_anomaly_check_nan_enabled, is_anomaly_enabled
 from .dtype import finfo, iinfo
 from .interop import as_tensor, asarray, from_dlpack, from_numpy, frombuffer, tensor
 from .op.factory import default_device as get_default_device, set_default_device
@@ -57,7 +59,7 @@ newaxis = None
 op.publish(Tensor)
 globals().update(op.published(""))
 
-_SUBPACKAGES = frozenset(("autograd", "codegen", "devices", "func", "library", "linalg", "loops", "nn", "random", "special", "testing", "utils"))
+_SUBPACKAGES = frozenset(("codegen", "devices", "func", "library", "linalg", "loops", "nn", "random", "special", "testing", "utils"))
 
 
 def __getattr__(name: str) -> object:
