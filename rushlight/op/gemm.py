@@ -1,0 +1,126 @@
+"""Planning matrix products: which kernel, which strides, how batches are shared between threads.
+
+Enters: geometries of the operands. Leaves: plan steps over a BLAS (found in the `scipy-openblas64` package, opened at
+the first product) or, for small sizes and types no BLAS knows, over a generated kernel. Refuses: operands whose
+layout neither can read; callers make those contiguous first.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import struct
+from dataclasses import dataclass
+from typing import Any
+
+from .. import _C
+from ..loops import expr
+from ..loops.nest import For, Nest, Store, operands, reduction, rows
+from .pointwise import compile_for
+
+SMALL = 32 * 32 * 32            # multiply-adds below which the generated kernel beats a BLAS call
+CHUNK = 1 << 21                 # multiply-adds worth a chunk of a batch
+
+_blas: dict[str, int] = {}
+_small_kernels: dict[tuple, Any] = {}
+
+
+def blas_kernels() -> dict[str, int]:
+    """Kernel addresses by dtype code; loads the library once."""
+    if not _blas:
+        spec = importlib.util.find_spec("scipy_openblas64")
+        if spec is None or not spec.submodule_search_locations:
+            raise RuntimeError("matmul: no BLAS library found. Install it with: pip install scipy-openblas64")
+        folder = os.path.join(spec.submodule_search_locations[0], "lib")
+        library = next((f for f in sorted(os.listdir(folder)) if "openblas" in f and f.endswith((".so", ".dylib"))), None)
+        if library is None:
+            raise RuntimeError("matmul: the scipy-openblas64 package holds no library in its lib folder. Reinstall it.")
+        _blas.update(_C.load_blas(os.path.join(folder, library), "scipy_", "64_"))
+    return _blas
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """One operand of a (batched) product: a slot, its two strides and its batch stride, in elements."""
+
+    slot: int
+    row: int
+    col: int
+    batch: int = 0
+
+    def leading(self, rows_: int, cols: int) -> tuple[int, bool] | None:
+        """Leading dimension and whether it is transposed; None if a BLAS cannot read it."""
+        if self.col == 1 and self.row >= max(1, cols) or (cols == 1 and rows_ == 1):
+            return max(self.row, cols, 1), False
+        if rows_ == 1 and self.col == 1:
+            return max(cols, 1), False
+        if cols == 1 and self.row >= 1:
+            return (self.row, False) if self.row >= 1 else None
+        if self.row == 1 and self.col >= max(1, rows_):
+            return max(self.col, rows_, 1), True
+        if rows_ == 1 and self.col >= 1:
+            return self.col, True
+        return None
+
+
+def steps(
+    code: str, device: Any, a: Matrix, b: Matrix, c: Matrix, m: int, n: int, k: int, batch: int = 1, alpha: float = 1.0, beta: float = 0.0
+) -> list[tuple] | None:
+    """Steps computing c = alpha * a @ b + beta * c, or None if a layout needs a copy first."""
+    if not (batch and m and n):
+        return []
+    if m * n * k <= SMALL and c.col == 1 or code not in ("f32", "f64", "c64", "c128"):
+        if alpha == 1.0 and beta in (0.0, 1.0):
+            return [generated(code, device, a, b, c, m, n, k, batch, beta)]
+    if code not in ("f32", "f64", "c64", "c128") or device.type != "cpu":
+        return None
+    left, right, out = a.leading(m, k), b.leading(k, n), c.leading(m, n)
+    if k == 0:
+        return None
+    if left is None or right is None or out is None or out[1]:
+        return None
+    size = {"f32": 4, "f64": 8, "c64": 8, "c128": 16}[code]
+    work = m * n * k
+    shared = batch > 1 and work < CHUNK * 8
+    grain = max(1, CHUNK // work) if shared else batch
+    bits = struct.unpack("<qq", struct.pack("<dd", alpha, beta))
+    params = [m, n, k, left[0], right[0], out[0], left[1], right[1], a.batch * size, b.batch * size, c.batch * size, *bits, 0 if shared else 1]
+    return [(blas_kernels()[code], [a.slot, b.slot, c.slot], params, batch, grain, -1)]
+
+
+def generated(code: str, device: Any, a: Matrix, b: Matrix, c: Matrix, m: int, n: int, k: int, batch: int, beta: float) -> tuple:
+    """One step of the generated kernel: rows of every matrix of the batch are the parallel range."""
+    key = (code, device.type, beta == 1.0, batch > 1)
+    kernel = _small_kernels.get(key)
+    if kernel is None and device.type != "meta":
+        made = compile_for(device, small_nest(code, beta == 1.0, batch > 1))
+        kernel = _small_kernels[key] = made if isinstance(made, int) else ("handle", made)
+    params = [m, n, k, a.row, a.col, b.row, b.col, c.row, c.col, a.batch, b.batch, c.batch]
+    grain = max(1, CHUNK // max(1, n * k))
+    return (kernel, [a.slot, b.slot, c.slot], params, batch * m, grain, -1)
+
+
+def small_nest(code: str, accumulate: bool, batched: bool) -> Nest:
+    """c[i, :] = sum over l of a[i, l] * b[l, :], vectorised along the row."""
+    compute = {"f16": "f32", "bf16": "f32", "b1": "i32"}.get(code, code)
+    index, j, l = expr.var("i"), expr.var("j"), expr.var("l")
+    p = {name: expr.var(name) for name in ("m", "n", "k", "ar", "ac", "br", "bc", "cr", "cc", "ab", "bb", "cb")}
+    zero = expr.const(0, "i64")
+    if batched:
+        which, row = expr.idiv(index, p["m"]), expr.irem(index, p["m"])
+    else:
+        which, row = zero, index
+    x = expr.cast(expr.load(0, which * p["ab"] + row * p["ar"] + l * p["ac"], code), compute)
+    y = expr.cast(expr.load(1, which * p["bb"] + l * p["br"] + j * p["bc"], code), compute)
+    at = which * p["cb"] + row * p["cr"] + j * p["cc"]
+    dot = reduction("l", zero, p["k"], ["acc"], [expr.const(0, compute)], step=lambda acc: [multiply_add(x, y, acc[0], compute)], merge=lambda u, v: [u[0] + v[0]])
+    total = expr.var("acc", compute)
+    if accumulate:
+        total = total + expr.cast(expr.load(2, at, code), compute)
+    store = Store(2, at, expr.cast(total, code))
+    return Nest("matmul_small", operands([code, code], [code]), tuple(p), rows(For("j", zero, p["n"], (dot, store), vector=True)))
+
+
+def multiply_add(x: Any, y: Any, acc: Any, compute: str) -> Any:
+    """acc + x * y, fused where the type allows."""
+    return expr.fma(x, y, acc) if compute in ("f32", "f64") else acc + x * y

@@ -1,0 +1,516 @@
+"""Matrix products: matmul and its fixed-shape forms, the add-and-multiply family, linear, dot products."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import _C
+from ..op import Composite, Extern, find_op
+from ..op.definition import KIND_PLANNED
+from ..op.gemm import Matrix, steps
+from ..op.pointwise import check_devices, compile_for
+from ..loops import expr
+from ..loops.nest import pointwise_nest
+
+_HALF = (_C.float16, _C.bfloat16)
+_copy_kernels: dict[tuple, Any] = {}
+
+
+def broadcast_batch(name: str, a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
+    """Batch sizes of a product."""
+    n = max(len(a), len(b))
+    a, b = (1,) * (n - len(a)) + a, (1,) * (n - len(b)) + b
+    if any(x != y and 1 not in (x, y) for x, y in zip(a, b, strict=True)):
+        raise RuntimeError(f"{name}: batch sizes {list(a)} and {list(b)} cannot be broadcast together")
+    return tuple(y if x == 1 else x for x, y in zip(a, b, strict=True))
+
+
+def batch_stride(t: Any, batch: tuple[int, ...]) -> int | None:
+    """The one stride that walks the broadcast batch of `t`, or None if there is none."""
+    own, strides = t.shape[:-2], t.stride()[:-2]
+    pad = len(batch) - len(own)
+    walk = [(batch[i], 0 if i < pad or own[i - pad] == 1 else strides[i - pad]) for i in range(len(batch)) if batch[i] != 1]
+    if not walk:
+        return 0
+    step = walk[-1][1]
+    reach = step
+    for size, stride in reversed(walk):
+        if stride != reach:
+            return None
+        reach = stride * size
+    return step
+
+
+def check_product(name: str, a: Any, b: Any) -> None:
+    """Types, devices and inner sizes that a product needs."""
+    check_devices(name, (a, b))
+    if a.dtype is not b.dtype:
+        raise RuntimeError(f"{name}: expected m1 and m2 to have the same dtype, but got: {a.dtype.name} != {b.dtype.name}")
+    inner = b.shape[-2] if b.ndim > 1 else b.shape[0]
+    if a.shape[-1] != inner:
+        hint = ""
+        if b.ndim > 1 and a.shape[-1] == b.shape[-1]:
+            hint = f" Did you mean the transpose of the second, {tuple(b.shape[:-2]) + (b.shape[-1], b.shape[-2])}?"
+        raise RuntimeError(f"{name}: mat1 and mat2 shapes cannot be multiplied ({'x'.join(map(str, a.shape))} and {'x'.join(map(str, b.shape))}): inner sizes must agree.{hint}")
+
+
+def copy_step(device: Any, source: int, target: int, from_code: str, to_code: str, sizes: tuple[int, int], source_strides: tuple[int, int], target_row: int, itemsizes: tuple[int, int]) -> tuple:
+    """A step copying (and converting) a 2-d block; strides in elements, rows are the parallel range."""
+    key = (from_code, to_code, device.type)
+    kernel = _copy_kernels.get(key)
+    if kernel is None and device.type != "meta":
+        made = compile_for(device, pointwise_nest("copy", [from_code], [to_code], [expr.cast(expr.arg(0, from_code), to_code)]))
+        kernel = _copy_kernels[key] = made if isinstance(made, int) else ("handle", made)
+    rows, cols = sizes
+    s, t = itemsizes
+    params = [cols, source_strides[1] * s, t, source_strides[0] * s, target_row * t]
+    return (kernel, [source, target], params, rows, max(1, 32768 // max(1, cols)), -1)
+
+
+class _Product(Extern):
+    """What products share: they are planned, so that the core replays the library call."""
+
+    kind = KIND_PLANNED
+
+    def plan(self, args):
+        return self.product(args[0], args[1])
+
+    def product(self, a: Any, b: Any) -> Any:
+        """Plan of a @ b for any number of dimensions; None when an operand must be copied first."""
+        check_product(self.name, a, b)
+        left, right = (1, *a.shape) if a.ndim == 1 else tuple(a.shape), (*b.shape, 1) if b.ndim == 1 else tuple(b.shape)
+        m, k, n = left[-2], left[-1], right[-1]
+        batch = broadcast_batch(self.name, left[:-2], right[:-2])
+        shape = (*batch, *((m,) if a.ndim > 1 else ()), *((n,) if b.ndim > 1 else ()))
+        count = 1
+        for s in batch:
+            count *= s
+        am, bm = self.matrices(a, b, batch)
+        if am is None or bm is None:
+            return None
+        out = Matrix(2, n, 1, m * n)
+        if b.ndim == 2 and len(batch) and am.batch == m * am.row:   # one tall matrix: [batch * m, k] @ [k, n]
+            m, count = m * count, 1
+        if a.dtype in _HALF and m * n * k > 4096:
+            return None
+        made = steps(a.dtype.code, a.device, am, bm, out, m, n, k, count)
+        if made is None:
+            return None
+        return _C.Plan(2, a.device, [("new", a.dtype, shape, None, -1, 0)], made)
+
+    def matrices(self, a: Any, b: Any, batch: tuple[int, ...]) -> tuple[Matrix | None, Matrix | None]:
+        sa, sb = a.stride(), b.stride()
+        stride_a = batch_stride(a, batch) if a.ndim > 2 else 0
+        stride_b = batch_stride(b, batch) if b.ndim > 2 else 0
+        am = None if stride_a is None else Matrix(0, sa[-2] if a.ndim > 1 else max(a.shape[0], 1), sa[-1], stride_a)
+        bm = None if stride_b is None else Matrix(1, sb[-2] if b.ndim > 1 else sb[-1], sb[-1] if b.ndim > 1 else 1, stride_b)
+        return am, bm
+
+    def run(self, a: Any, b: Any) -> Any:
+        """Operands the kernels cannot read are made dense; half types are multiplied in single precision."""
+        check_product(self.name, a, b)
+        if a.dtype in _HALF and a.shape[-1] and a.device.type == "cpu":
+            return self.run_dense(a.to(_C.float32), b.to(_C.float32)).to(a.dtype)
+        return self.run_dense(a, b)
+
+    def run_dense(self, a: Any, b: Any) -> Any:
+        if a.shape[-1] == 0:
+            left, right = a.shape[:-1], b.shape[-1:] if b.ndim > 1 else ()
+            batch = broadcast_batch(self.name, tuple(a.shape[:-2]), tuple(b.shape[:-2]))
+            return a.new_zeros((*batch, *left[-1:], *right))
+        plan = self.product(a, b)
+        if plan is not None:
+            return plan(a, b)
+        batch = broadcast_batch(self.name, tuple(a.shape[:-2]), tuple(b.shape[:-2]))
+        if a.ndim > 1 and b.ndim > 1:
+            a, b = a.expand((*batch, *a.shape[-2:])), b.expand((*batch, *b.shape[-2:]))
+        plan = self.product(a.contiguous(), b.contiguous())
+        assert plan is not None, f"{self.name}: dense operands always have a plan"
+        return plan(a.contiguous(), b.contiguous())
+
+
+class Matmul(_Product):
+    """Matrix product of vectors, matrices and batches of them."""
+
+    schema = "matmul(Tensor input, Tensor other) -> Tensor"
+    dunder = ("__matmul__", "__rmatmul__")
+
+    def plan(self, args):
+        a, b = args
+        if a.ndim == 0 or b.ndim == 0:
+            raise RuntimeError(f"matmul: both arguments to matmul need to be at least 1D, but they are {a.ndim}D and {b.ndim}D")
+        return self.product(a, b)
+
+    def vjp(self, g, input, other):
+        return {"input": left_gradient(g, input, other), "other": right_gradient(g, input, other)}
+
+
+def left_gradient(g: Any, a: Any, b: Any) -> Any:
+    """d(a @ b)/da applied to g."""
+    if not a.requires_grad:
+        return None
+    if b.ndim == 1:
+        made = g * b.conj() if a.ndim == 1 else g.unsqueeze(-1) * b.conj()
+    elif a.ndim == 1:
+        made = (g.unsqueeze(-2) @ b.mH).squeeze(-2)
+    else:
+        made = g @ b.mH
+    return made.sum_to_size(a.shape)
+
+
+def right_gradient(g: Any, a: Any, b: Any) -> Any:
+    """d(a @ b)/db applied to g."""
+    if not b.requires_grad:
+        return None
+    if a.ndim == 1:
+        made = a.conj() * g if b.ndim == 1 else a.conj().unsqueeze(-1) * g.unsqueeze(-2)
+    elif b.ndim == 1:
+        made = (a.mH @ g.unsqueeze(-1)).squeeze(-1)
+    elif b.ndim == 2 and a.ndim > 2:   # fold the batch into the sum
+        made = a.reshape(-1, a.shape[-1]).mH @ g.reshape(-1, g.shape[-1])
+    else:
+        made = a.mH @ g
+    return made.sum_to_size(b.shape)
+
+
+class Mm(_Product):
+    """Product of two matrices."""
+
+    schema = "mm(Tensor input, Tensor mat2) -> Tensor"
+
+    def plan(self, args):
+        if args[0].ndim != 2 or args[1].ndim != 2:
+            raise RuntimeError(f"mm: self must be a matrix and mat2 must be a matrix, got {args[0].ndim}D and {args[1].ndim}D tensors")
+        return self.product(*args)
+
+    def vjp(self, g, input, mat2):
+        return {"input": left_gradient(g, input, mat2), "mat2": right_gradient(g, input, mat2)}
+
+
+class Bmm(_Product):
+    """Products of two batches of matrices, without broadcasting."""
+
+    schema = "bmm(Tensor input, Tensor mat2) -> Tensor"
+
+    def plan(self, args):
+        a, b = args
+        if a.ndim != 3 or b.ndim != 3:
+            raise RuntimeError(f"bmm: batch1 must be a 3D tensor and batch2 must be a 3D tensor, got {a.ndim}D and {b.ndim}D")
+        if a.shape[0] != b.shape[0]:
+            raise RuntimeError(f"bmm: Expected size for first two dimensions of batch2 tensor to be: [{a.shape[0]}, {a.shape[2]}] but got: [{b.shape[0]}, {b.shape[1]}].")
+        return self.product(a, b)
+
+    def vjp(self, g, input, mat2):
+        return {"input": left_gradient(g, input, mat2), "mat2": right_gradient(g, input, mat2)}
+
+
+class Mv(_Product):
+    """Product of a matrix and a vector."""
+
+    schema = "mv(Tensor input, Tensor vec) -> Tensor"
+
+    def plan(self, args):
+        if args[0].ndim != 2 or args[1].ndim != 1:
+            raise RuntimeError(f"mv: vector + matrix @ vector expected, got {args[0].ndim}D, {args[1].ndim}D")
+        return self.product(*args)
+
+    def vjp(self, g, input, vec):
+        return {"input": left_gradient(g, input, vec), "vec": right_gradient(g, input, vec)}
+
+
+class Dot(_Product):
+    """Sum of the products of two vectors' elements."""
+
+    schema = "dot(Tensor input, Tensor tensor) -> Tensor"
+
+    def plan(self, args):
+        a, b = args
+        if a.ndim != 1 or b.ndim != 1:
+            raise RuntimeError(f"dot: 1D tensors expected, but got {a.ndim}D and {b.ndim}D tensors")
+        if a.shape != b.shape:
+            raise RuntimeError(f"dot: inconsistent tensor size, expected tensor [{a.shape[0]}] and src [{b.shape[0]}] to have the same number of elements")
+        return self.product(a, b)
+
+    def vjp(self, g, input, tensor):
+        return {"input": g * tensor.conj() if input.requires_grad else None, "tensor": g * input.conj() if tensor.requires_grad else None}
+
+
+class Vdot(Composite):
+    """dot with the first vector conjugated."""
+
+    schema = "vdot(Tensor input, Tensor other) -> Tensor"
+
+    def compute(self, input, other):
+        return input.conj().dot(other)
+
+
+class Inner(Composite):
+    """Sums of products over the last dimension of both."""
+
+    schema = "inner(Tensor input, Tensor other) -> Tensor"
+
+    def compute(self, input, other):
+        if input.ndim == 0 or other.ndim == 0:
+            return input * other
+        if input.shape[-1] != other.shape[-1]:
+            raise RuntimeError(f"inner() the last dimension must match on both input tensors but got shapes {list(input.shape)} and {list(other.shape)}")
+        return find_op("tensordot")(input, other, ([-1], [-1]))
+
+
+class Outer(Composite):
+    """Every product of an element of one vector with one of another."""
+
+    schema = "outer(Tensor input, Tensor vec2) -> Tensor"
+    aliases = ("ger",)
+
+    def compute(self, input, vec2):
+        if input.ndim != 1 or vec2.ndim != 1:
+            raise RuntimeError(f"outer: Expected 1-D argument self and vec2, but got {input.ndim}-D and {vec2.ndim}-D")
+        return input.unsqueeze(1) * vec2
+
+
+class Tensordot(Composite):
+    """Product summed over pairs of dimensions."""
+
+    schema = "tensordot(Tensor a, Tensor b, any dims=2) -> Tensor"
+    method = False
+
+    def compute(self, a, b, dims):
+        if hasattr(dims, "tolist"):
+            dims = dims.tolist()
+        if isinstance(dims, int):
+            if dims < 0 or dims > min(a.ndim, b.ndim):
+                raise RuntimeError(f"tensordot expects dims >= 0 and at most the number of dimensions, but got dims={dims}")
+            left, right = list(range(a.ndim - dims, a.ndim)), list(range(dims))
+        else:
+            left, right = ([d] if isinstance(d, int) else list(d) for d in dims)
+        left, right = [d % a.ndim for d in left], [d % b.ndim for d in right]
+        if len(left) != len(right) or any(a.shape[x] != b.shape[y] for x, y in zip(left, right, strict=False)):
+            raise RuntimeError(f"tensordot: contracted dimensions need to match, but got sizes {[a.shape[d] for d in left]} and {[b.shape[d] for d in right]}")
+        keep_a, keep_b = [d for d in range(a.ndim) if d not in left], [d for d in range(b.ndim) if d not in right]
+        inner = 1
+        for d in left:
+            inner *= a.shape[d]
+        rows, cols = [a.shape[d] for d in keep_a], [b.shape[d] for d in keep_b]
+        x = a.permute(keep_a + left).reshape(_product(rows), inner)
+        y = b.permute(right + keep_b).reshape(inner, _product(cols))
+        return (x @ y).reshape(rows + cols)
+
+
+def _product(sizes: list[int]) -> int:
+    total = 1
+    for s in sizes:
+        total *= s
+    return total
+
+
+class ChainMatmul(Composite):
+    """Product of several matrices, in the cheapest order."""
+
+    schema = "chain_matmul(Tensor[] matrices) -> Tensor"
+    method = False
+
+    def compute(self, matrices):
+        sizes = [matrices[0].shape[0], *(x.shape[1] for x in matrices)]
+        n = len(matrices)
+        cost: dict[tuple[int, int], tuple[float, int]] = {(i, i): (0, i) for i in range(n)}
+        for span in range(1, n):
+            for i in range(n - span):
+                j = i + span
+                cost[i, j] = min((cost[i, k][0] + cost[k + 1, j][0] + sizes[i] * sizes[k + 1] * sizes[j + 1], k) for k in range(i, j))
+
+        def multiply(i: int, j: int) -> Any:
+            return matrices[i] if i == j else multiply(i, cost[i, j][1]) @ multiply(cost[i, j][1] + 1, j)
+
+        return multiply(0, n - 1)
+
+
+# --- add and multiply ------------------------------------------------------------------------------------------------------------
+
+
+class _AddProduct(Extern):
+    """beta * input + alpha * (a @ b): the addend is written first, the product accumulates onto it."""
+
+    kind = KIND_PLANNED
+    inplace = False
+
+    def plan(self, args):
+        input, a, b, beta, alpha = args
+        self.check(input, a, b)
+        shape = (*a.shape[:-1], b.shape[-1])
+        if beta != 1 or input.dtype is not a.dtype or a.dtype in _HALF or not a.shape[-1] or input.ndim > 2 or a.ndim != 2:
+            return None
+        rows = input.stride(0) if input.ndim == 2 and input.shape[0] != 1 else 0
+        cols = input.stride(-1) if input.ndim and input.shape[-1] != 1 else 0
+        m, k, n = a.shape[0], a.shape[1], b.shape[1]
+        product = steps(a.dtype.code, a.device, Matrix(1, *a.stride()), Matrix(2, *b.stride()), Matrix(3, n, 1), m, n, k, 1, float(alpha), 1.0)
+        if product is None:
+            return None
+        size = a.itemsize
+        first = copy_step(a.device, 0, 3, a.dtype.code, a.dtype.code, (m, n), (rows, cols), n, (size, size))
+        return _C.Plan(3, a.device, [("new", a.dtype, shape, None, -1, 0)], [first, *product])
+
+    def check(self, input: Any, a: Any, b: Any) -> None:
+        check_product(self.name, a, b)
+        check_devices(self.name, (input, a, b))
+        if input.dtype is not a.dtype:
+            raise RuntimeError(f"{self.name}: self and mat2 must have the same dtype, but got {input.dtype.name} and {a.dtype.name}")
+
+    def run(self, input, a, b, beta, alpha):
+        self.check(input, a, b)
+        product = a @ b
+        if alpha != 1:
+            product = product * alpha
+        if beta == 0:
+            return product.expand(product.shape)
+        return product + (input if beta == 1 else input * beta)
+
+
+class Addmm(_AddProduct):
+    """beta * input + alpha * (mat1 @ mat2)."""
+
+    schema = "addmm(Tensor input, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"
+
+    def check(self, input, a, b):
+        if a.ndim != 2 or b.ndim != 2:
+            raise RuntimeError(f"addmm: mat1 and mat2 must be matrices, got {a.ndim}-D and {b.ndim}-D tensors")
+        super().check(input, a, b)
+        try:
+            broadcast_ok = broadcast_batch("addmm", tuple(input.shape), (a.shape[0], b.shape[1])) == (a.shape[0], b.shape[1])
+        except RuntimeError:
+            broadcast_ok = False
+        if not broadcast_ok:
+            raise RuntimeError(f"addmm: The expanded size of the tensor ({a.shape[0]}, {b.shape[1]}) must match the existing size {list(input.shape)}")
+
+    def vjp(self, g, input, mat1, mat2, beta, alpha):
+        scaled = g if alpha == 1 else g * _conj(alpha)
+        return {
+            "input": (g if beta == 1 else g * _conj(beta)).sum_to_size(input.shape) if input.requires_grad else None,
+            "mat1": left_gradient(scaled, mat1, mat2), "mat2": right_gradient(scaled, mat1, mat2),
+        }  # fmt: skip
+
+
+def _conj(x: Any) -> Any:
+    return x.conjugate() if isinstance(x, complex) else x
+
+
+class AddmmInplace(Composite):
+    """addmm written over its first argument."""
+
+    schema = "addmm_(Tensor(a!) input, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"
+    function = False
+    out = False
+
+    def compute(self, input, mat1, mat2, beta, alpha):
+        return input.copy_(input.addmm(mat1, mat2, beta=beta, alpha=alpha))
+
+
+class Baddbmm(Composite):
+    """beta * input + alpha * (batch1 @ batch2), per matrix of a batch."""
+
+    schema = "baddbmm(Tensor input, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"
+
+    def compute(self, input, batch1, batch2, beta, alpha):
+        product = batch1.bmm(batch2)
+        if alpha != 1:
+            product = product * alpha
+        return product if beta == 0 else product + (input if beta == 1 else input * beta)
+
+
+class BaddbmmInplace(Composite):
+    """baddbmm written over its first argument."""
+
+    schema = "baddbmm_(Tensor(a!) input, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"
+    function = False
+    out = False
+
+    def compute(self, input, batch1, batch2, beta, alpha):
+        return input.copy_(input.baddbmm(batch1, batch2, beta=beta, alpha=alpha))
+
+
+class Addbmm(Composite):
+    """beta * input + alpha * the sum over the batch of batch1 @ batch2."""
+
+    schema = "addbmm(Tensor input, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"
+    inplace = False
+
+    def compute(self, input, batch1, batch2, beta, alpha):
+        product = batch1.bmm(batch2).sum(0)
+        return product * alpha if beta == 0 else input * beta + product * alpha
+
+
+class Addmv(Composite):
+    """beta * input + alpha * (mat @ vec)."""
+
+    schema = "addmv(Tensor input, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor"
+
+    def compute(self, input, mat, vec, beta, alpha):
+        product = mat.mv(vec)
+        if alpha != 1:
+            product = product * alpha
+        return product if beta == 0 else product + (input if beta == 1 else input * beta)
+
+
+class Addr(Composite):
+    """beta * input + alpha * outer(vec1, vec2)."""
+
+    schema = "addr(Tensor input, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"
+
+    def compute(self, input, vec1, vec2, beta, alpha):
+        product = vec1.outer(vec2)
+        if alpha != 1:
+            product = product * alpha
+        return product if beta == 0 else product + (input if beta == 1 else input * beta)
+
+
+class Linear(_AddProduct):
+    """input @ weight.T + bias."""
+
+    schema = "linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor"
+    namespace = "nn.functional"
+    method = False
+    out = False
+
+    def plan(self, args):
+        input, weight, bias = args
+        self.check_linear(input, weight, bias)
+        rows = 1
+        for s in input.shape[:-1]:
+            rows *= s
+        if input.dtype in _HALF or not input._is_contiguous() or not weight.shape[1]:
+            return None
+        n, k = weight.shape if weight.ndim == 2 else (1, weight.shape[0])
+        shape = (*input.shape[:-1], n) if weight.ndim == 2 else tuple(input.shape[:-1])
+        wr, wc = weight.stride() if weight.ndim == 2 else (k, weight.stride(0))
+        out = 3 if bias is not None else 2
+        made = steps(input.dtype.code, input.device, Matrix(0, k, 1), Matrix(1, wc, wr), Matrix(out, n, 1), rows, n, k, 1, 1.0, 1.0 if bias is not None else 0.0)
+        if made is None:
+            return None
+        if bias is not None and rows:
+            size = input.itemsize
+            made = [copy_step(input.device, 2, 3, input.dtype.code, input.dtype.code, (rows, n), (0, bias.stride(0) if bias.ndim else 0), n, (size, size)), *made]
+        return _C.Plan(out, input.device, [("new", input.dtype, shape, None, -1, 0)], made)
+
+    def check_linear(self, input: Any, weight: Any, bias: Any) -> None:
+        check_devices("linear", (input, weight, bias))
+        if input.ndim == 0 or weight.ndim not in (1, 2):
+            raise RuntimeError(f"linear: input must be at least 1-D and weight 1-D or 2-D, got {input.ndim}-D and {weight.ndim}-D")
+        if input.dtype is not weight.dtype or (bias is not None and bias.dtype is not input.dtype):
+            raise RuntimeError(f"linear: mat1 and mat2 must have the same dtype, but got {input.dtype.name} and {weight.dtype.name}")
+        if input.shape[-1] != weight.shape[-1]:
+            raise RuntimeError(f"linear: mat1 and mat2 shapes cannot be multiplied: input {tuple(input.shape)} has {input.shape[-1]} features, weight {tuple(weight.shape)} expects {weight.shape[-1]}")
+
+    def run(self, input, weight, bias):
+        self.check_linear(input, weight, bias)
+        product = input @ (weight.t() if weight.ndim == 2 else weight)
+        return product if bias is None else product + bias
+
+    def vjp(self, g, input, weight, bias):
+        if weight.ndim == 1:
+            return {"input": left_gradient(g, input, weight), "weight": right_gradient(g, input, weight), "bias": None if bias is None else g.sum_to_size(bias.shape)}
+        flat = g.reshape(-1, g.shape[-1])
+        return {
+            "input": g @ weight.conj() if input.requires_grad else None,
+            "weight": flat.t() @ input.reshape(-1, input.shape[-1]).conj() if weight.requires_grad else None,
+            "bias": flat.sum(0).sum_to_size(bias.shape) if bias is not None and bias.requires_grad else None,
+        }  # fmt: skip
