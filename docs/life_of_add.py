@@ -21,10 +21,10 @@ def heading(number: int, title: str, *explanation: str) -> None:
         print(line)
 
 
-def excerpt(text: str, first: str | None = None, lines: int = 12) -> str:
-    """A few lines of `text`, from the first one that contains `first`."""
+def excerpt(text: str, *words: str, lines: int = 12) -> str:
+    """A few lines of `text`, from the first one that contains one of `words`."""
     all_lines = text.rstrip().splitlines()
-    start = next((i for i, line in enumerate(all_lines) if first and first in line), 0)
+    start = next((i for i, line in enumerate(all_lines) if any(word in line for word in words)), 0)
     shown = all_lines[start : start + lines]
     left = len(all_lines) - len(shown)
     return "\n".join("    " + line for line in shown) + (f"\n    ... and {left} more lines" if left else "")
@@ -83,13 +83,12 @@ def main() -> None:
     print(excerpt(str(nest), lines=20))
 
     heading(4, "LLVM", "The code generator writes LLVM IR with explicit vectors; this is the middle of the fast loop:")
-    print(excerpt(codegen.emit_llvm(nest), "fadd <", 6))
+    print(excerpt(codegen.emit_llvm(nest), "fadd <", lines=6))
 
     heading(5, "Machine code", "LLVM turns it into instructions for this processor ...")
-    print(excerpt(codegen.emit_asm(nest), "fadd" if "fadd" in codegen.emit_asm(nest) else "vaddps", 8))
+    print(excerpt(codegen.emit_asm(nest), "fadd", "addps", lines=8))
     print("... or, from the same nest, for a GPU:")
-    ptx = codegen.emit_ptx(nest)
-    print(excerpt(ptx, "add.rn.f32" if "add.rn.f32" in ptx else "add.f32", 3))
+    print(excerpt(codegen.emit_ptx(nest), "add.rn.f32", "add.f32", lines=3))
 
     heading(6, "The kernel", "Loaded, it is an address with one calling convention for every op. Called by hand:")
     kernel = codegen.compile(nest)

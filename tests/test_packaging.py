@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 def run_python(*arguments: str, timeout: float = 240, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=timeout,
-                          env=dict(os.environ, **environment))
+                          env=dict(os.environ, PYTHONPATH=str(ROOT), **environment))
 
 
 def test_import_loads_no_heavy_dependency():
