@@ -34,7 +34,8 @@ from .autograd.anomaly_mode import is_anomaly_check_nan_enabled, is_anomaly_enab
 from .dtype import finfo, iinfo
 from .interop import as_tensor, asarray, from_dlpack, from_numpy, frombuffer, tensor
 from .op.factory import default_device as get_default_device, set_default_device
-from .printing import set_printoptions
+from .legacy import TYPES as _LEGACY_TYPES
+from .printing import get_printoptions, set_printoptions
 from .promotion import can_cast, default_dtype as get_default_dtype, promote_types, result_type, set_default_dtype
 from .shape import Size, channels_last, channels_last_3d, contiguous_format, layout, memory_format, preserve_format, strided
 from .storage import TypedStorage
@@ -57,6 +58,7 @@ e = 2.718281828459045
 newaxis = None
 
 op.publish(Tensor)
+globals().update(_LEGACY_TYPES)
 globals().update(op.published(""))
 
 _SUBPACKAGES = frozenset(("codegen", "devices", "func", "library", "linalg", "loops", "nn", "random", "special", "testing", "utils"))
