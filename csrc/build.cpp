@@ -215,8 +215,8 @@ Tensor* tensor_from_data(PyObject* data, const DType* dtype, Device device) {
   else if (!infer_dtype(data, &element, 0)) return nullptr;
   Tensor* t = tensor_empty(sizes, nullptr, ndim, element, Device{});
   if (!t) return nullptr;
-  char scratch[16];
-  if (!store(data, t, t->storage->data ? t->data() : scratch, 0)) {
+  // PyTorch looks no further once the first elements say that there is nothing to store.
+  if (t->numel && !store(data, t, t->data(), 0)) {
     Py_DECREF(t);
     return nullptr;
   }

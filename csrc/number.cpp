@@ -243,6 +243,8 @@ bool store_number(PyObject* number, DType dtype, char* out, Overflow overflow) {
     number = item.p;
   }
   if (dtype == DType::Bool) {
+    Ref index;   // a list is true or false too, but no number
+    if (!is_number(number) && !(index = Ref(PyNumber_Index(number)))) return false;
     int truth = PyObject_IsTrue(number);
     if (truth < 0) return false;
     write(out, static_cast<uint8_t>(truth));
