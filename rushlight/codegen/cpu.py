@@ -30,7 +30,8 @@ def host_target() -> Target:
         elif flags.get("avx2"):
             bits = 256
         features += ",-prefer-256-bit"
-    return Target("host", triple, llvm.get_host_cpu_name(), features, bits, registers)
+    return Target("host", triple, llvm.get_host_cpu_name(), features, bits, registers,
+                  fma_overwrites_addend=triple.startswith("aarch64"))  # fmt: skip
 
 
 def resolve_target(target: str | Target) -> Target:

@@ -39,6 +39,7 @@ class Lowering(Addressing):
         self.assigned = assigned_names((nest.loop,))
         self.floor = 0  # nothing is emitted further out while a rare branch is being filled
         self.allocas: list[str] = []
+        self.constants: dict[tuple[str, int, str], int] = {}  # offset of each in @constants
         self.entry_values()
         self.block((nest.loop,), outer=True)
 
@@ -66,6 +67,12 @@ class Lowering(Addressing):
         for (code, values), name in self.out.tables.items():
             items = ", ".join(f"{p.MEMORY[code]} {p.literal(v, code)}" for v in values)
             texts.append((name, f"[{len(values)} x {p.MEMORY[code]}] [{items}]"))
+        if self.constants:
+            types = ", ".join(p.type_of(code, lanes) for code, lanes, _ in self.constants)
+            items = ", ".join(
+                f"{p.type_of(code, lanes)} {p.splat_literal(text, code, lanes)}" for code, lanes, text in self.constants
+            )
+            texts.append(("@constants", f"<{{ {types} }}> <{{ {items} }}>, align 16"))
         return texts
 
     # Evaluation
@@ -128,6 +135,8 @@ class Lowering(Addressing):
         depth = max(self.floor, *[a.depth for a in args])
         lanes, count = max(a.lanes for a in args), max(len(a.parts) for a in args)
         texts = [self.spread(a, lanes, count) for a in args]
+        if value.op == "fma" and lanes and args[2].is_literal and self.reloads(value.dtype, lanes):
+            texts[2] = self.reload(args[2], lanes, count, depth)
         source = args[-1].code if value.op == "select" else args[0].code
         lines = self.scopes[depth].lines
         parts = [
@@ -135,6 +144,22 @@ class Lowering(Addressing):
             for u in range(count)
         ]
         return Reg(value.dtype, lanes, parts, depth)
+
+    def reloads(self, code: str, lanes: int) -> bool:
+        return self.target.fma_overwrites_addend and lanes * p.SIZE[code] % 16 == 0
+
+    def reload(self, constant: Reg, lanes: int, count: int, depth: int) -> list[str]:
+        """The constant read from memory for each use.
+
+        Where fma overwrites its addend, a constant kept in a register is copied before every use, on the same ports
+        as the arithmetic; reading it again runs on the load ports. Volatile keeps LLVM from undoing this.
+        """
+        code, lines = constant.code, self.scopes[depth].lines
+        key = (code, lanes, constant.parts[0])
+        if key not in self.constants:
+            self.constants[key] = sum(each[1] * p.SIZE[each[0]] for each in self.constants)
+        at = self.out.emit(lines, f"getelementptr i8, ptr @constants, i64 {self.constants[key]}")
+        return [self.out.emit(lines, f"load volatile {p.type_of(code, lanes)}, ptr {at}, align 16") for _ in range(count)]
 
     def pair_part(self, op: str, value: Value) -> Reg:
         if op != "complex":

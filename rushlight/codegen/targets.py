@@ -24,6 +24,7 @@ class Target:
     vector_bits: int = 128
     registers: int = 32
     pointer_size: int = 8
+    fma_overwrites_addend: bool = False
     is_gpu: bool = False
     linkage: str = ""
 
@@ -31,7 +32,7 @@ class Target:
 _TARGETS = (
     Target("x86-64-avx2", "x86_64-unknown-linux-gnu", "x86-64-v3", vector_bits=256, registers=16),
     Target("x86-64-avx512", "x86_64-unknown-linux-gnu", "x86-64-v4", "-prefer-256-bit", vector_bits=512),
-    Target("aarch64", "aarch64-unknown-linux-gnu", "generic", "+neon"),
+    Target("aarch64", "aarch64-unknown-linux-gnu", "generic", "+neon", fma_overwrites_addend=True),
     Target("riscv64", "riscv64-unknown-linux-gnu", "generic-rv64", "+m,+a,+f,+d,+c,+v"),
     Target("wasm32", "wasm32-unknown-unknown", "generic", "+simd128,+nontrapping-fptoint", registers=16, pointer_size=4),
     Target("nvptx64", "nvptx64-nvidia-cuda", "sm_80", "+ptx80", 0, is_gpu=True, linkage="ptx_kernel "),

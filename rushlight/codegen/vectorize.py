@@ -19,7 +19,7 @@ from .registers import NotVector, Reg, Scope, VectorLoop
 from .targets import Target
 
 ZERO, ONE = const(0, "i64"), const(1, "i64")
-HEAVY = 40  # nodes in a body past which two registers per value are enough to hide latency
+HEAVY = 30  # nodes in a body past which 16 registers hold only two vectors of each value
 
 
 def choose_width(s: For | Reduce, nest: Nest, target: Target) -> tuple[int, int]:
@@ -34,7 +34,7 @@ def choose_width(s: For | Reduce, nest: Nest, target: Target) -> tuple[int, int]
     while lanes > 2 and lanes * wide > 4 * register:
         lanes //= 2
     spans = 4
-    if len(nodes) > HEAVY or (target.registers <= 16 and len(nodes) > HEAVY // 2):
+    if target.registers <= 16 and len(nodes) > HEAVY:
         spans = 2
     return lanes, max(1, spans * register // wide // lanes)
 
