@@ -15,7 +15,6 @@ import functools
 import hashlib
 import os
 import stat
-import tempfile
 import threading
 import warnings
 from collections.abc import Callable
@@ -140,8 +139,8 @@ def write_entry(key: bytes, code: bytes) -> None:
         os.makedirs(folder, mode=0o700, exist_ok=True)
         if not is_private(folder):
             raise PermissionError(f"{folder} can be written by other users")
-        handle, temporary = tempfile.mkstemp(prefix="new-", dir=folder)
-        with os.fdopen(handle, "wb") as file:
+        temporary = os.path.join(folder, f"new-{key.hex()}-{os.getpid()}-{threading.get_ident()}")
+        with open(temporary, "wb") as file:
             file.write(pack(key, code))
         os.replace(temporary, os.path.join(folder, key.hex()))
     except OSError as error:

@@ -60,12 +60,26 @@ def machine(target: Target) -> llvm.TargetMachine:
     )
 
 
+# Off while we generate code: the order of our text is already a schedule and our loops already walk pointers, while
+# these passes took half of the time (add: 14.0 ms with them, 6.6 ms without) and made erf 20% slower. The options are
+# LLVM's globals, so they are put back for other users of LLVM in this process.
+_SKIPPED = ("enable-misched=false", "disable-lsr=true")
+_RESTORED = ("enable-misched=true", "disable-lsr=false")
+
+
+def _set_options(options: tuple[str, ...]) -> None:
+    for option in options:
+        llvm.set_option("rushlight", "-" + option)
+
+
 def compile_ir(text: str, target: Target, kind: str = "object") -> bytes | str:
     """Machine code of a module: `object` bytes or `asm` text."""
     with _LOCK:
         builder = machine(target)
         module = llvm.parse_assembly(text)
         module.data_layout = str(builder.target_data)
-        if kind == "asm":
-            return builder.emit_assembly(module)
-        return builder.emit_object(module)
+        _set_options(_SKIPPED)
+        try:
+            return builder.emit_assembly(module) if kind == "asm" else builder.emit_object(module)
+        finally:
+            _set_options(_RESTORED)

@@ -35,6 +35,7 @@ class Lowering(Addressing):
         self.env: dict[str, Reg] = {}
         self.definitions: dict[str, Value] = {}
         self.uses: dict[Value, frozenset] = {}
+        self.heights: dict[Value, int] = {}
         self.written = stored_operands((nest.loop,))
         self.assigned = assigned_names((nest.loop,))
         self.floor = 0  # nothing is emitted further out while a rare branch is being filled
@@ -103,18 +104,29 @@ class Lowering(Addressing):
             if self.find(value) is not None:
                 stack.pop()
                 continue
-            needed = value.args
-            if value.op == "load":
-                needed = ()  # addressing looks at the index itself
-            elif value.op == "select" and value.attr == "rare":
-                needed = (value.args[0], value.args[2])
-            missing = [a for a in needed if self.find(a) is None]
+            missing = [a for a in self.needed(value) if self.find(a) is None]
             if missing:
-                stack.extend(reversed(missing))
+                # The longest chain goes first: LLVM's scheduler is off, so this order is the machine's.
+                missing.sort(key=self.height)
+                stack.extend(missing)
                 continue
             self.compute(value)
             stack.pop()
         return self.find(root)
+
+    def needed(self, value: Value) -> tuple[Value, ...]:
+        """Arguments to evaluate first: addressing looks at a load's index itself, a rare choice waits for its branch."""
+        if value.op == "load":
+            return ()
+        return (value.args[0], value.args[2]) if value.attr == "rare" and value.op == "select" else value.args
+
+    def height(self, value: Value) -> int:
+        """Length of the longest chain of operations below a Value."""
+        if value not in self.heights:
+            for node in walk((value,)):
+                if node not in self.heights:
+                    self.heights[node] = 1 + max([self.heights[a] for a in node.args], default=0)
+        return self.heights[value]
 
     def compute(self, value: Value) -> None:
         op = value.op

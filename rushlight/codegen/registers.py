@@ -6,8 +6,6 @@ its own memo), `VectorLoop` (width, pointers and run-time checks that a vector l
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from ..loops.expr import Value
 
 
@@ -41,25 +39,17 @@ class Scope:
         self.memo: dict[Value, Reg] = {}
 
 
-@dataclass
 class VectorLoop:
     """A loop that runs `lanes * unroll` elements an iteration.
 
-    pointers: (phi name, initial pointer, byte step: literal or register), one per stream of accesses.
-    checks: (stride register, stride type wanted) conditions under which the vector loop is right.
+    pointers: (phi name, initial pointer, byte step: literal or register), one per stream of accesses; streams finds
+    them again. checks: conditions (registers) under which the vector loop is right.
     """
 
-    var: str
-    lanes: int
-    unroll: int
-    guard: Scope
-    counter: str
-    start: Reg
-    pointers: list[tuple[str, str, str]] = field(default_factory=list)
-    streams: dict[tuple, str] = field(default_factory=dict)
-    checks: dict[str, None] = field(default_factory=dict)
-    affine: dict[Value, tuple[Value, Value] | None] = field(default_factory=dict)
-
-    @property
-    def width(self) -> int:
-        return self.lanes * self.unroll
+    def __init__(self, var: str, lanes: int, unroll: int, guard: Scope, counter: str, start: Reg) -> None:
+        self.var, self.lanes, self.unroll = var, lanes, unroll
+        self.guard, self.counter, self.start = guard, counter, start
+        self.width = lanes * unroll
+        self.pointers: list[tuple[str, str, str]] = []
+        self.streams: dict[tuple, str] = {}
+        self.checks: dict[tuple, str] = {}

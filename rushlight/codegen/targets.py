@@ -10,11 +10,11 @@ import hashlib
 import os
 import platform
 import sys
-from dataclasses import dataclass
+
+from ..loops.record import Record
 
 
-@dataclass(frozen=True)
-class Target:
+class Target(Record):
     """vector_bits 0 means scalar code; is_gpu makes the outermost loop a grid-stride loop."""
 
     name: str

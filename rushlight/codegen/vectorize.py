@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ..loops.expr import Value, add, const, mul, neg, sub, walk
+from ..loops.expr import Value, add, const, mul, neg, sub
 from ..loops.nest import Assign, For, If, Local, Nest, Reduce, Statement, Store
 from . import primitives as p
 from .registers import NotVector, Reg, Scope, VectorLoop

@@ -74,22 +74,20 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from .expr import Value, const, var
+from .record import Record
 
 COMBINES = ("set", "add", "mul", "min", "max")
 
 
-@dataclass(frozen=True, slots=True)
-class Operand:
+class Operand(Record):
     """An array the kernel sees as a bare pointer: its element dtype."""
 
     code: str
 
 
-@dataclass(frozen=True, slots=True)
-class For:
+class For(Record):
     """Run `body` for var in [start, stop); `vector` asserts independent iterations."""
 
     var: str
@@ -99,8 +97,7 @@ class For:
     vector: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Reduce:
+class Reduce(Record):
     """Fold elements start..stop into accumulators, which are locals afterwards.
 
     `step` computes the next accumulators from `var(acc)`, `var(self.var)` and locals of `body`, which runs first.
@@ -121,22 +118,19 @@ class Reduce:
     vector: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Local:
+class Local(Record):
     """Name a value until the end of the block; may be changed by Assign."""
 
     name: str
     value: Value
 
 
-@dataclass(frozen=True, slots=True)
-class Assign:
+class Assign(Record):
     name: str
     value: Value
 
 
-@dataclass(frozen=True, slots=True)
-class Store:
+class Store(Record):
     """Write one element. `index` None is the current point of a pointwise nest."""
 
     operand: int
@@ -145,15 +139,13 @@ class Store:
     combine: str = "set"
 
 
-@dataclass(frozen=True, slots=True)
-class If:
+class If(Record):
     condition: Value
     then: tuple[Statement, ...]
     otherwise: tuple[Statement, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(Record):
     """Unless `condition` holds, write `value` (i64) to element 0 of operand `cell` and skip the rest of the block."""
 
     condition: Value
@@ -164,8 +156,7 @@ class Check:
 Statement = For | Reduce | Local | Assign | Store | If | Check
 
 
-@dataclass(frozen=True, slots=True)
-class Nest:
+class Nest(Record):
     """One kernel: `loop` runs over [begin, end) of the parallel range.
 
     `point` gives, in pointwise nests, each operand's byte offset of the current point (for `arg` and Store(index=None)).
@@ -201,7 +192,7 @@ def _describe(item: object, form: list[object]) -> None:
         form.append(item)
     else:
         form.append(type(item).__name__)
-        for field in item.__slots__:
+        for field in item.fields:
             _describe(getattr(item, field), form)
 
 
@@ -213,7 +204,7 @@ def values_of(item: object) -> list[Value]:
         return [value for part in item for value in values_of(part)]
     if item is None or isinstance(item, (str, int, bool, Operand)):
         return []
-    return [value for field in item.__slots__ for value in values_of(getattr(item, field))]
+    return [value for field in item.fields for value in values_of(getattr(item, field))]
 
 
 def map_values(item: object, mapping: Mapping[Value, Value]) -> object:
@@ -224,7 +215,7 @@ def map_values(item: object, mapping: Mapping[Value, Value]) -> object:
         return tuple(map_values(part, mapping) for part in item)
     if item is None or isinstance(item, (str, int, bool, Operand)):
         return item
-    return type(item)(*[map_values(getattr(item, field), mapping) for field in item.__slots__])
+    return type(item)(*[map_values(getattr(item, field), mapping) for field in item.fields])
 
 
 BEGIN, END = var("begin"), var("end")

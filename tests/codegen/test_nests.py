@@ -50,7 +50,8 @@ def test_row_sum(code, wide, blocked):
 
 def test_blocked_sum_is_accurate():
     x = e.load(0, i * n + j, "f32")
-    nest = Nest("long_sum", operands(["f32"], ["f32"]), ("n",), rows(sum_of("acc", x, blocked=True), Store(1, i, e.var("acc", "f32"))))
+    body = rows(sum_of("acc", x, blocked=True), Store(1, i, e.var("acc", "f32")))
+    nest = Nest("long_sum", operands(["f32"], ["f32"]), ("n",), body)
     a, out = np.full((1, 1 << 22), 0.1, np.float32), np.zeros(1, np.float32)
     run_nest(nest, [a, out], [a.size], 0, 1)
     assert abs(float(out[0]) / (0.1 * a.size) - 1) < 1e-5
@@ -71,7 +72,8 @@ def test_result_does_not_depend_on_the_split():
 def test_column_reduction_is_vectorised_over_columns(code):
     x = e.load(0, e.var("r") * e.var("row") + i, code)
     total = sum_of("acc", x, "r", e.var("count"))
-    nest = Nest("column_sum", operands([code], [code]), ("count", "row"), rows(total, Store(1, i, e.var("acc", code)), vector=True))
+    body = rows(total, Store(1, i, e.var("acc", code)), vector=True)
+    nest = Nest("column_sum", operands([code], [code]), ("count", "row"), body)
     for size in (0, 1, 5, 16, 17, 70):
         a = RNG.integers(0, 50, (23, size)).astype(NUMPY[code])
         out = np.zeros(size, NUMPY[code])
@@ -113,7 +115,8 @@ def test_partial_then_final_reduction():
     sums, out = np.zeros(chunks, np.float32), np.zeros(1, np.float32)
     run_nest(partial, [a, sums], [a.size, 4096], 0, chunks)
     np.testing.assert_allclose(sums, [a[c * 4096 : (c + 1) * 4096].astype("d").sum() for c in range(chunks)], atol=1e-3)
-    final = Nest("final", operands(["f32"], ["f32"]), ("n",), rows(sum_of("acc", e.load(0, j, "f32")), Store(1, i, e.var("acc", "f32"))))
+    body = rows(sum_of("acc", e.load(0, j, "f32")), Store(1, i, e.var("acc", "f32")))
+    final = Nest("final", operands(["f32"], ["f32"]), ("n",), body)
     run_nest(final, [sums, out], [chunks], 0, 1)
     assert abs(out[0] - a.astype("d").sum()) < 1e-2
 
@@ -281,7 +284,8 @@ def test_binary_search_is_a_bounded_loop_with_locals(vector):
         Assign("low", e.select(e.var("right", "b1"), e.var("m") + 1, low)),
         Assign("high", e.select(e.var("left", "b1"), e.var("m"), high)),
     )
-    body = rows(Local("low", ZERO), Local("high", n), For("s", ZERO, e.const(40, "i64"), halve), Store(2, i, low), vector=vector)
+    search = For("s", ZERO, e.const(40, "i64"), halve)
+    body = rows(Local("low", ZERO), Local("high", n), search, Store(2, i, low), vector=vector)
     nest = Nest("search", operands(["f32", "f32"], ["i64"]), ("n",), body)
     edges, values = np.sort(RNG.normal(size=100)).astype(np.float32), RNG.normal(size=57).astype(np.float32)
     out = np.zeros(57, np.int64)
@@ -334,8 +338,9 @@ def test_store_then_load_sees_the_new_value():
 
 def test_triangle_of_a_matrix():
     keep = e.le(j, i + e.var("diagonal"))
-    nest = Nest("tril", operands(["f32"], ["f32"]), ("n", "diagonal"), rows(
-        For("j", ZERO, n, (Store(1, i * n + j, e.select(keep, e.load(0, i * n + j, "f32"), f32(0))),), vector=True)))  # fmt: skip
+    kept = e.select(keep, e.load(0, i * n + j, "f32"), f32(0))
+    body = rows(For("j", ZERO, n, (Store(1, i * n + j, kept),), vector=True))
+    nest = Nest("tril", operands(["f32"], ["f32"]), ("n", "diagonal"), body)
     a, out = RNG.normal(size=(19, 37)).astype(np.float32), np.zeros((19, 37), np.float32)
     for diagonal in (-20, -3, 0, 5, 40):
         run_nest(nest, [a, out], [37, diagonal], 0, 19)

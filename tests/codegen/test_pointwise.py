@@ -224,9 +224,11 @@ def test_deep_expression_needs_no_recursion():
     assert np.isfinite(out).all() and (out == out[0, 0]).all()
 
 
+LAYOUTS = st.lists(st.sampled_from(["full", "row", "column", "one", "flip", "step"]), min_size=3, max_size=3)
+
+
 @settings(max_examples=40, deadline=None)
-@given(st.integers(0, 5), st.integers(0, 70), st.lists(st.sampled_from(["full", "row", "column", "one", "flip", "step"]),
-                                                      min_size=3, max_size=3), st.sampled_from(["f32", "f64", "i16", "u8"]))  # fmt: skip
+@given(st.integers(0, 5), st.integers(0, 70), LAYOUTS, st.sampled_from(["f32", "f64", "i16", "u8"]))
 def test_any_layout(rows, cols, layouts, code):
     a, b, c = (e.arg(k, code) for k in range(3))
     nest = pointwise_nest("layout", [code] * 3, [code], [a * b + c])
