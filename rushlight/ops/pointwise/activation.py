@@ -363,7 +363,7 @@ class Logsigmoid(Pointwise):
 
     schema = "logsigmoid(Tensor input) -> Tensor"
     namespace = "nn.functional"
-    method = inplace = out = False
+    method = inplace = False
     refuse = FLOATING_ONLY
 
     def expr(self, s, x):

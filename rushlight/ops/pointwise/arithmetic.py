@@ -10,7 +10,14 @@ from rushlight.op import Composite, Pointwise, Promote
 
 from rushlight import _C
 from rushlight.loops.expr import BITS, COMPLEX, Value
-from rushlight.ops.pointwise.checks import check_alpha, check_no_bool, is_bool, is_integral, refuse_bool_and_complex
+from rushlight.ops.pointwise.checks import (
+    check_alpha,
+    check_no_bool,
+    is_bool,
+    is_complex,
+    is_integral,
+    refuse_bool_and_complex,
+)
 
 
 class Add(Pointwise):
@@ -179,6 +186,11 @@ class FloatPower(Pointwise):
     schema = "float_power(Tensor|Scalar input, Tensor|Scalar exponent) -> Tensor"
     promote = Promote.TO_DOUBLE
 
+    def check(self, input, exponent):
+        wanted = "complex128" if is_complex(input) or is_complex(exponent) else "float64"
+        if self.is_inplace and input.dtype.name != wanted:
+            raise RuntimeError(f"float_power_: the result is {wanted}, which {input.dtype.name} cannot hold.")
+
     def expr(self, s, x, exponent):
         return power(s, x, exponent)
 
@@ -240,6 +252,10 @@ class Abs(Pointwise):
     result = "real"
     refuse = ("bool",)
     onnx = "Abs"
+
+    def check(self, input):
+        if self.is_inplace and is_complex(input):
+            raise RuntimeError("abs_: the modulus of a complex tensor is real and cannot be written over it.")
 
     def expr(self, s, x):
         return s.abs(x)

@@ -62,6 +62,9 @@ def check_limits(name: str, input: object, *limits: object) -> None:
         raise ValueError(f"{name}: at least one of min and max must be given")
     if any(is_complex(operand) for operand in (input, *limits)):
         raise NotImplementedError(f"{name}: complex numbers have no order. Limit the parts or abs().")
+    numbers = [limit for limit in limits if limit is not None and not hasattr(limit, "dtype")]
+    if numbers and all(map(is_bool, (input, *limits))):
+        raise NotImplementedError(f"\"{name}\" not implemented for 'bool' and a number. Use logical_and() or logical_or().")
 
 
 class Clamp(Pointwise):
@@ -128,6 +131,8 @@ class Lerp(Pointwise):
 
     def check(self, input, end, weight):
         check_same_dtype("lerp", input, end, weight)
+        if is_complex(weight) and not is_complex(input):
+            raise RuntimeError(f"lerp: a complex weight cannot be converted to {input.dtype.name} without overflow")
 
     def expr(self, s, x, end, weight):
         return s.lerp(x, end, weight)
