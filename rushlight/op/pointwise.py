@@ -244,6 +244,7 @@ class PointwiseVjp(Pointwise):
 
     def __init__(self, forward: Pointwise, wanted: tuple[int, ...]) -> None:
         self.forward, self.wanted = forward, wanted
+        self.is_mixed = forward.result in ("real", "complex") or getattr(forward, "is_mixed", False)
         self.num_grads = forward.num_results()
         self.passed = self.needed_parameters()
         params = [Param(f"grad{k}", "Tensor", False) for k in range(self.num_grads)]
@@ -266,20 +267,29 @@ class PointwiseVjp(Pointwise):
             own = [i for i, p in enumerate(params) if p.name in names and i not in static]
             return (*static, *own, *([-1] if "result" in names else []))
         optional = [i for i, p in enumerate(params) if p.type.endswith("?") and p.type in OPERAND_TYPES]
-        if static or optional:   # the expression depends on values not known yet: pass everything
+        if static or optional or self.is_mixed:   # the expression depends on values or types not known yet: pass everything
             return tuple(range(len(params)))
-        leaves = [expr.arg(i, "f64") for i in range(len(params))]
-        g = [expr.arg(100 + k, "f64") for k in range(self.num_grads)]
-        forward = self.forward.outputs(list(leaves))
-        results = [expr.arg(200 + k, "f64") for k in range(len(forward))]
-        plain = derive.gradient(forward, [leaves[i] for i in self.wanted], g)
-        reads = used_args(plain)
-        if len(forward) == 1 and forward[0].args:
-            reused = [expr.replace(m, {forward[0]: results[0]}) for m in plain]
-            reads_reused = used_args(reused)
-            if 200 in reads_reused and len(reads_reused - {200}) < len(reads):
-                return (*sorted(i for i in reads_reused if i < 100), -1)
-        return tuple(sorted(i for i in reads if i < 100))
+        plain, reused = self.sample_reads("f64")
+        complex_plain, complex_reused = self.sample_reads("c128")
+        also_complex = complex_plain is None or (complex_reused is not None and complex_reused <= (reused or set()))
+        if plain is not None and reused is not None and len(reused) < len(plain) and also_complex:
+            return (*sorted(reused), -1)
+        return tuple(sorted((plain or set()) | (complex_plain or set())))
+
+    def sample_reads(self, code: str) -> tuple[set[int] | None, set[int] | None]:
+        """Parameters the derived gradient reads when operands have type `code`; and with the result at hand, if that helps."""
+        leaves = [expr.arg(i, code) for i in range(len(self.forward.spec.params))]
+        g = [expr.arg(100 + k, code) for k in range(self.num_grads)]
+        try:
+            forward = self.forward.outputs(list(leaves))
+            plain = derive.gradient(forward, [leaves[i] for i in self.wanted], g)
+        except (TypeError, NotImplementedError, KeyError):   # not an op on such numbers
+            return None, None
+        reads = {i for i in used_args(plain) if i < 100}
+        if len(forward) != 1 or not forward[0].args:
+            return reads, None
+        reused = used_args([expr.replace(m, {forward[0]: expr.arg(200, code)}) for m in plain])
+        return reads, {i for i in reused if i < 100} if 200 in reused else None
 
     def common_dtype(self, args: tuple, operands: list[int]) -> Any:
         return args[0].dtype

@@ -374,8 +374,10 @@ WEIGHT = {
 
 
 def agree(ours, theirs, label: str) -> None:
-    if isinstance(theirs, tuple):
-        for index, (a, b) in enumerate(zip(ours, theirs, strict=True)):
+    if isinstance(theirs, tuple) or isinstance(ours, tuple):
+        known = theirs if ours is None else ours
+        pairs = zip(ours or [None] * len(known), theirs or [None] * len(known), strict=True)
+        for index, (a, b) in enumerate(pairs):
             agree(a, b, f"{label}[{index}]")
     elif theirs is None or ours is None:
         # One side may know that a gradient is 0 where the other computes zeros.
