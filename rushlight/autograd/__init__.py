@@ -4,6 +4,8 @@ The tape and the engine are native (csrc/tape.h); this package is what users cal
 autograd methods of Tensor and of graph nodes.
 """
 
+import importlib
+
 from .. import _C
 from . import anomaly_mode, forward_ad, grad_mode, graph, hooks
 from .anomaly_mode import detect_anomaly, set_detect_anomaly
@@ -29,9 +31,6 @@ _C._autograd_callbacks["tensor_backward"] = tensor_backward
 
 def __getattr__(name: str) -> object:
     if name in ("gradcheck", "gradgradcheck", "GradcheckError"):
-        from . import gradcheck as checks   # rarely needed: kept out of start-up
-
-        if name == "gradcheck":
-            return checks.gradcheck
-        return getattr(checks, name)
+        module = importlib.import_module(".gradcheck", __name__)   # rarely needed: kept out of start-up
+        return module if name == "gradcheck" else getattr(module, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
