@@ -501,6 +501,7 @@ bool run_here(BackwardCall& call, std::vector<PyObject*>* captured) {
 }  // namespace
 
 uint64_t engine_current_task() { return current ? current->id : 0; }
+bool engine_has_inputs() { return current && current->call.has_inputs; }
 bool engine_will_run(Node* n) { return current && current->reaches(n); }
 
 void saved_hooks_copy_to_thread(const std::vector<PyObject*>& stack);

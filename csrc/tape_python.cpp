@@ -430,6 +430,7 @@ static PyObject* py_run_backward(PyObject*, PyObject* args) {
 }
 
 static PyObject* py_current_backward(PyObject*, PyObject*) { return PyLong_FromUnsignedLongLong(engine_current_task()); }
+static PyObject* py_backward_has_inputs(PyObject*, PyObject*) { return PyBool_FromLong(engine_has_inputs()); }
 static PyObject* py_will_run(PyObject*, PyObject* node) {
   if (!is_node(node)) return PyErr_Format(PyExc_TypeError, "expected a node, got %s", Py_TYPE(node)->tp_name), nullptr;
   return PyBool_FromLong(engine_will_run(as_node(node)));
@@ -530,6 +531,7 @@ static PyMethodDef functions[] = {
     {"_disable_saved_hooks", py_disable_hooks, METH_O, "message, or None to allow again; returns the previous one"},
     {"_run_backward", py_run_backward, METH_VARARGS, "(roots, gradients, keep_graph, create_graph, inputs, accumulate)"},
     {"_current_backward", py_current_backward, METH_NOARGS, "id of the backward pass running on this thread, 0 outside one"},
+    {"_backward_has_inputs", py_backward_has_inputs, METH_NOARGS, "whether the running backward pass asks for certain inputs only"},
     {"_will_run", py_will_run, METH_O, "whether the running backward pass reaches this node"},
     {"_gradient_edge", py_gradient_edge, METH_O, "(node or None, output_nr) of a tensor"},
     {"_collect_edges", py_collect_edges, METH_VARARGS, "an edge per argument"},
