@@ -4,6 +4,7 @@ from .. import _C
 from .composite import Composite
 from .definition import Meta, OpDefinition, definitions, explain_mismatch, find_op, ops, publish, published
 from .extern import Extern, Spec
+from .fused import Fused
 from .out import call_out
 from .pointwise import Pointwise, Promote
 from .reduction import Fold, Reduction

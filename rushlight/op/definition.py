@@ -111,18 +111,19 @@ class OpDefinition:
         rule = type(self).vjp
         if rule is None:
             return None
-        order = [p.name for p in self.spec.params if p.name in saved] + (["result"] if "result" in saved else [])
-        missing = [name for name in saved if name not in order]
+        order = [p.name for p in self.spec.params if p.name in saved]
         tensors = [p.name for p in self.spec.params if p.is_tensor]
-        defaults = {name: None for name in missing}   # a rule shared by overloads may name parameters one of them lacks
-
-        many = len(self.spec.returns) > 1 and "result" in saved   # several results arrive one by one
+        # A rule shared by overloads may name parameters one of them lacks.
+        absent = {name: None for name in saved if name not in order and name != "result"}
+        keeps_result = "result" in saved
 
         def vjp(g: Any, *values: Any) -> tuple:
-            if many:
-                values = (*values[: len(order) - 1], values[len(order) - 1 :])
-            grads = rule(self, g, **dict(zip(order, values, strict=True)), **defaults)
-            return tuple(grads.get(name) for name in tensors)
+            kept = dict(zip(order, values, strict=False))
+            if keeps_result:
+                results = values[len(order) :]
+                kept["result"] = results[0] if len(results) == 1 else results
+            grads = rule(self, g, **kept, **absent)
+            return tuple([grads.get(name) for name in tensors])
 
         return vjp
 

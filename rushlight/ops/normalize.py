@@ -1,0 +1,304 @@
+"""Row-wise normalisation as fused composites: softmax, log_softmax, layer_norm, rms_norm and their gradients."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..op import Composite, Fused, Meta, find_op, wrap_dim
+
+
+class _AlongDim(Fused):
+    """Ops over one dim: one kernel when it is the last, through a transposed view otherwise."""
+
+    def dim_of(self, args: tuple) -> int:
+        return args[self.spec.index("dim")]
+
+    def row_dims(self, *args):
+        t = args[0]
+        return 1 if t.ndim and wrap_dim(self.name, self.dim_of(args), t.ndim) == t.ndim - 1 and self.own_dtype(args) else 0
+
+    def own_dtype(self, args: tuple) -> bool:
+        return True
+
+    def check(self, *args):
+        wrap_dim(self.name, self.dim_of(args), args[0].ndim)
+        if not (args[0].is_floating_point() or args[0].is_complex()) and self.own_dtype(args):
+            raise RuntimeError(f'"{self.name}_lastdim_kernel_impl" not implemented for {args[0].dtype.name} tensors')
+
+    def run(self, *args):
+        t, d = args[0], self.dim_of(args)
+        if t.ndim and t.numel() and wrap_dim(self.name, d, t.ndim) != t.ndim - 1:
+            at = self.spec.index("dim")
+            turned = [a.transpose(d, -1).contiguous() if hasattr(a, "transpose") else a for a in args]
+            turned[at] = -1
+            return self.run(*turned).transpose(d, -1)
+        return super().run(*args)
+
+
+class Softmax(_AlongDim):
+    """exp(input) divided by its sum along `dim`."""
+
+    schema = "softmax(Tensor input, int dim, dtype? dtype=None) -> Tensor"
+    out = True
+
+    def own_dtype(self, args):
+        return args[2] is None or args[2] is args[0].dtype
+
+    def run(self, input, dim, dtype):
+        return super().run(input if dtype is None else input.to(dtype), dim, None)
+
+    def compute(self, input, dim, dtype):
+        e = (input - input.amax(dim, keepdim=True)).exp()
+        return e / e.sum(dim, keepdim=True)
+
+    def vjp(self, g, input: Meta, result, dim):
+        return {"input": find_op("_softmax_backward")(g, result, dim).to(input.dtype)}
+
+
+class SoftmaxBackward(_AlongDim):
+    """Gradient of softmax from its result."""
+
+    schema = "_softmax_backward(Tensor grad, Tensor result, int dim) -> Tensor"
+    function = method = False
+
+    def compute(self, grad, result, dim):
+        weighted = grad * result
+        return weighted - result * weighted.sum(dim, keepdim=True)
+
+    def vjp(self, g, grad, result, dim):
+        own = find_op("_softmax_backward")
+        inner = (g * result).sum(dim, keepdim=True)
+        total = (grad * result).sum(dim, keepdim=True)
+        return {"grad": own(g, result, dim), "result": g * (grad - total) - grad * inner}
+
+
+class LogSoftmax(_AlongDim):
+    """Logarithm of softmax, computed without overflow."""
+
+    schema = "log_softmax(Tensor input, int dim, dtype? dtype=None) -> Tensor"
+    out = True
+
+    own_dtype = Softmax.own_dtype
+
+    def run(self, input, dim, dtype):
+        return super().run(input if dtype is None else input.to(dtype), dim, None)
+
+    def compute(self, input, dim, dtype):
+        shifted = input - input.amax(dim, keepdim=True)
+        return shifted - shifted.exp().sum(dim, keepdim=True).log()
+
+    def vjp(self, g, input: Meta, result, dim):
+        return {"input": find_op("_log_softmax_backward")(g, result, dim).to(input.dtype)}
+
+
+class LogSoftmaxBackward(_AlongDim):
+    """Gradient of log_softmax from its result."""
+
+    schema = "_log_softmax_backward(Tensor grad, Tensor result, int dim) -> Tensor"
+    function = method = False
+
+    def compute(self, grad, result, dim):
+        return grad - result.exp() * grad.sum(dim, keepdim=True)
+
+    def vjp(self, g, grad, result, dim):
+        p = result.exp()
+        return {"grad": g - (g * p).sum(dim, keepdim=True), "result": -g * p * grad.sum(dim, keepdim=True)}
+
+
+class Softmin(Composite):
+    """softmax of the negated input."""
+
+    schema = "softmin(Tensor input, int dim, dtype? dtype=None) -> Tensor"
+    namespace = "nn.functional"
+    method = False
+    out = False
+
+    def compute(self, input, dim, dtype):
+        return (-input).softmax(dim, dtype)
+
+
+# --- layer and root-mean-square norm ------------------------------------------------------------------------------------------------
+
+
+def check_normalized(name: str, input: Any, normalized_shape: Any, **parameters: Any) -> None:
+    """The trailing sizes must be the normalized shape, and so must the parameters'."""
+    shape = tuple(normalized_shape)
+    if not shape:
+        raise RuntimeError(f"{name}: Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got normalized_shape = []")
+    for label, p in parameters.items():
+        if p is not None and tuple(p.shape) != shape:
+            raise RuntimeError(f"{name}: Expected {label} to be of same shape as normalized_shape, but got {label} of shape {list(p.shape)} and normalized_shape = {list(shape)}")
+    if tuple(input.shape[input.ndim - len(shape) :]) != shape or input.ndim < len(shape):
+        raise RuntimeError(f"{name}: Given normalized_shape={list(shape)}, expected input with shape [*, {', '.join(map(str, shape))}], but got input of size {list(input.shape)}")
+
+
+def trailing(shape: Any) -> tuple[int, ...]:
+    """The dims, counted from the back, that a normalized shape covers."""
+    return tuple(range(-len(shape), 0))
+
+
+class LayerNormRows(Fused):
+    """layer_norm together with the mean and reciprocal deviation of every row."""
+
+    schema = "native_layer_norm(Tensor input, int[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor)"
+    method = False
+    column_operands = ("weight", "bias")
+
+    def check(self, input, normalized_shape, weight, bias, eps):
+        check_normalized("layer_norm", input, normalized_shape, weight=weight, bias=bias)
+
+    def row_dims(self, input, normalized_shape, weight, bias, eps):
+        return len(normalized_shape)
+
+    def compute(self, input, normalized_shape, weight, bias, eps):
+        dims = trailing(normalized_shape)
+        mean = input.mean(dims, keepdim=True)
+        centred = input - mean
+        rstd = ((centred * centred).mean(dims, keepdim=True) + eps).rsqrt()
+        result = centred * rstd
+        if weight is not None:
+            result = result * weight
+        if bias is not None:
+            result = result + bias
+        return result, mean, rstd
+
+    def vjp(self, g, input, normalized_shape, weight, bias, result):
+        g_out, g_mean, g_rstd = g
+        if g_mean is not None or g_rstd is not None:
+            raise RuntimeError("layer_norm: the mean and reciprocal deviation it returns are not differentiable")
+        if g_out is None:
+            return {}
+        made = find_op("_layer_norm_backward")(g_out, input, result[1], result[2], weight, bias, normalized_shape)
+        return {"input": made[0], "weight": made[1] if weight is not None else None, "bias": made[2] if bias is not None else None}
+
+
+class LayerNormBackward(Fused):
+    """Gradients of layer_norm for input, weight and bias, in one pass over the rows."""
+
+    schema = "_layer_norm_backward(Tensor grad, Tensor input, Tensor mean, Tensor rstd, Tensor? weight, Tensor? bias, int[] normalized_shape) -> (Tensor, Tensor, Tensor)"
+    function = method = False
+    row_operands = ("mean", "rstd")
+    column_operands = ("weight", "bias")
+
+    def row_dims(self, *args):
+        return len(args[-1])
+
+    def compute(self, grad, input, mean, rstd, weight, bias, normalized_shape):
+        dims = trailing(normalized_shape)
+        normal = (input - mean) * rstd
+        scaled = grad if weight is None else grad * weight
+        average = scaled.mean(dims, keepdim=True)
+        slope = (scaled * normal).mean(dims, keepdim=True)
+        d_input = rstd * (scaled - average - normal * slope)
+        return d_input, (grad * normal).sum_to_size(normalized_shape), grad.sum_to_size(normalized_shape)
+
+    def vjp(self, g, grad, input, mean, rstd, weight, bias, normalized_shape):
+        return through_body(lambda gr, x, w: layer_norm_gradients(gr, x, w, normalized_shape, mean, rstd), g, {"grad": grad, "input": input, "weight": weight})
+
+
+def layer_norm_gradients(grad: Any, input: Any, weight: Any, normalized_shape: Any, mean: Any, rstd: Any) -> tuple:
+    """The gradients as differentiable expressions of grad, input and weight; eps is recovered from the saved rstd."""
+    dims = trailing(normalized_shape)
+    centred = input - input.mean(dims, keepdim=True)
+    variance = (centred * centred).mean(dims, keepdim=True)
+    eps = (rstd.pow(-2) - variance).detach()
+    rstd = (variance + eps).rsqrt()
+    normal = centred * rstd
+    scaled = grad if weight is None else grad * weight
+    d_input = rstd * (scaled - scaled.mean(dims, keepdim=True) - normal * (scaled * normal).mean(dims, keepdim=True))
+    return d_input, (grad * normal).sum_to_size(normalized_shape), grad.sum_to_size(normalized_shape)
+
+
+def through_body(body: Any, g: Any, inputs: dict[str, Any]) -> dict[str, Any]:
+    """Gradients of a body written with differentiable ops, at tensors that are part of the graph already."""
+    from ..autograd import enable_grad, grad as grad_of
+
+    wanted = {n: t for n, t in inputs.items() if t is not None and t.requires_grad}
+    if not wanted:
+        return {}
+    with enable_grad():
+        results = body(*inputs.values())
+    pairs = [(r, d) for r, d in zip(results, g if isinstance(g, tuple) else (g,), strict=True) if d is not None and r.requires_grad]
+    made = grad_of([r for r, _ in pairs], list(wanted.values()), [d for _, d in pairs], create_graph=True, allow_unused=True)
+    return dict(zip(wanted, made, strict=True))
+
+
+class LayerNorm(Composite):
+    """Rows shifted and scaled to mean 0 and variance 1, then by weight and bias."""
+
+    schema = "layer_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, bool cudnn_enable=True) -> Tensor"
+    method = False
+    out = False
+
+    def compute(self, input, normalized_shape, weight, bias, eps, cudnn_enable):
+        return find_op("native_layer_norm")(input, normalized_shape, weight, bias, eps)[0]
+
+
+class RmsNormRows(Fused):
+    """rms_norm together with the reciprocal root mean square of every row."""
+
+    schema = "_fused_rms_norm(Tensor input, int[] normalized_shape, Tensor? weight, float eps) -> (Tensor, Tensor)"
+    function = method = False
+    column_operands = ("weight",)
+
+    def check(self, input, normalized_shape, weight, eps):
+        check_normalized("rms_norm", input, normalized_shape, weight=weight)
+
+    def row_dims(self, input, normalized_shape, weight, eps):
+        return len(normalized_shape)
+
+    def compute(self, input, normalized_shape, weight, eps):
+        scale = ((input * input).mean(trailing(normalized_shape), keepdim=True) + eps).rsqrt()
+        result = input * scale
+        return (result if weight is None else result * weight), scale
+
+    def vjp(self, g, input, normalized_shape, weight, result):
+        if g[0] is None:
+            return {}
+        made = find_op("_rms_norm_backward")(g[0], input, result[1], weight, normalized_shape)
+        return {"input": made[0], "weight": made[1] if weight is not None else None}
+
+
+class RmsNormBackward(Fused):
+    """Gradients of rms_norm for input and weight."""
+
+    schema = "_rms_norm_backward(Tensor grad, Tensor input, Tensor scale, Tensor? weight, int[] normalized_shape) -> (Tensor, Tensor)"
+    function = method = False
+    row_operands = ("scale",)
+    column_operands = ("weight",)
+
+    def row_dims(self, *args):
+        return len(args[-1])
+
+    def compute(self, grad, input, scale, weight, normalized_shape):
+        normal = input * scale
+        scaled = grad if weight is None else grad * weight
+        slope = (scaled * normal).mean(trailing(normalized_shape), keepdim=True)
+        return scale * (scaled - normal * slope), (grad * normal).sum_to_size(normalized_shape)
+
+    def vjp(self, g, grad, input, scale, weight, normalized_shape):
+        return through_body(lambda gr, x, w: rms_norm_gradients(gr, x, w, normalized_shape, scale), g, {"grad": grad, "input": input, "weight": weight})
+
+
+def rms_norm_gradients(grad: Any, input: Any, weight: Any, normalized_shape: Any, scale: Any) -> tuple:
+    """As layer_norm_gradients, for rms_norm."""
+    dims = trailing(normalized_shape)
+    square = (input * input).mean(dims, keepdim=True)
+    eps = (scale.pow(-2) - square).detach()
+    scale = (square + eps).rsqrt()
+    normal = input * scale
+    scaled = grad if weight is None else grad * weight
+    return scale * (scaled - normal * (scaled * normal).mean(dims, keepdim=True)), (grad * normal).sum_to_size(normalized_shape)
+
+
+class RmsNorm(Composite):
+    """Rows scaled to root mean square 1, then by weight."""
+
+    schema = "rms_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor"
+    method = False
+    out = False
+
+    def compute(self, input, normalized_shape, weight, eps):
+        if eps is None:
+            eps = {"float64": 2.0**-52, "float16": 2.0**-10, "bfloat16": 2.0**-7}.get(input.dtype.name, 2.0**-23)
+        return find_op("_fused_rms_norm")(input, normalized_shape, weight, eps)[0]
