@@ -174,12 +174,41 @@ def fit_quantiles() -> None:
          lambda u: inverse_error((u + 18) ** 2), "-9", "9.5", f64=26)  # fmt: skip
 
 
+def fit_gamma() -> None:
+    emit("LGAMMA", "lgamma(2 + d) / d, |d| <= 1/2", lambda d: mp.loggamma(2 + d) / d, "-0.5", "0.5", f64=21, lite=11)
+
+    def stirling(z):
+        x = 1 / mp.sqrt(max(z, mp.mpf(10) ** -8))
+        return (mp.loggamma(x) - ((x - mp.mpf("0.5")) * mp.log(x) - x + mp.log(2 * mp.pi) / 2)) * x
+
+    emit("STIRLING", "x times what Stirling's formula leaves of lgamma(x), in z = 1/x**2, x >= 8",
+         stirling, 0, "0.015625", f64=9, lite=5)  # fmt: skip
+    root = mp.findroot(mp.digamma, mp.mpf("1.4616"))
+    near = mp.mpf(10) ** -20
+    emit("DIGAMMA", "digamma(x) / (x - root) in x - 1.5, 1 <= x <= 2",
+         lambda u: mp.digamma(u + mp.mpf("1.5") + near) / (u + mp.mpf("1.5") + near - root),
+         "-0.5", "0.5", f64=24, lite=13)  # fmt: skip
+
+    def rest(z):
+        x = 1 / mp.sqrt(max(z, mp.mpf(10) ** -8))
+        return (mp.log(x) - 1 / (2 * x) - mp.digamma(x)) * x * x
+
+    emit("DIGAMMA_FAR", "x**2 (log(x) - 1/(2 x) - digamma(x)) in z = 1/x**2, x >= 8",
+         rest, 0, "0.015625", f64=10, lite=5)  # fmt: skip
+    print("\n# Bernoulli numbers B(2j) / (2j)!, j = 1, 2, ...")
+    print("BERNOULLI = (")
+    for j in range(1, 14):
+        print(f"    {float(mp.bernoulli(2 * j) / mp.factorial(2 * j))!r},")
+    print(")")
+
+
 def main() -> None:
     print('"""Polynomial coefficients, lowest power first. Made by tools/fit_coefficients.py; do not edit."""')
     emit_constants()
     fit_elementary()
     fit_error_function()
     fit_quantiles()
+    fit_gamma()
 
 
 if __name__ == "__main__":

@@ -1,1 +1,271 @@
-"""The gamma function family as primitives."""
+"""The gamma function family as primitives.
+
+Positive arguments below 8 are moved next to 2 (lgamma) or into [1, 2] (digamma) by the recurrence, whose logarithm
+or reciprocals are kept as pairs; larger ones take the asymptotic series. Negative ones use the reflection formula
+(a select marked rare); close to the zeros on that side only the absolute error is small. f32 is computed in f64
+with shorter polynomials and without pairs.
+"""
+
+from __future__ import annotations
+
+import math
+
+from rushlight.loops import coefficients as table
+from rushlight.loops.expr import Value, abs_, cast, const, eq, floor, fma, ge, gt, le, lt, ne, neg, rint, select
+from rushlight.loops.math import expansion
+from rushlight.loops.math_exp import log_pair, log_with_rest
+from rushlight.loops.math_power import short_log
+from rushlight.loops.math_trig import cosine_pair, nearest_half_turn, sin_pi, sine_pair
+from rushlight.loops.pairs import (
+    Pair,
+    horner,
+    like,
+    pair_add,
+    pair_divide,
+    pair_multiply,
+    pair_negate,
+    pair_scale,
+    quick_sum,
+    two_product,
+    two_sum,
+)
+
+LARGE = 8.0
+
+
+@expansion("lgamma")
+def lgamma(x: Value) -> Value:
+    if x.dtype == "f32":
+        wide = cast(x, "f64")
+        return cast(_finish_lgamma(wide, _lgamma_short(abs_(wide)), _lgamma_short_below(wide)), "f32")
+    t = abs_(x)
+    head, tail = _lgamma_positive(t)
+    # log(pi) - log(t |sin(pi x)|) - lgamma(t); for tiny t it is lgamma(t).
+    sine = sin_pi(x)
+    sine = select(lt(sine[0], 0), neg(sine[0]), sine[0]), select(lt(sine[0], 0), neg(sine[1]), sine[1])
+    tiny = lt(t, 2.0**-60)
+    product = pair_scale(sine, select(tiny, like(x, 1), t))
+    logarithm = log_pair(select(gt(product[0], 0), product[0], like(x, 1)), product[1])
+    below = pair_add((like(x, table.LOG_PI["f64"][0]), like(x, table.LOG_PI["f64"][1])), pair_negate(logarithm))
+    below = pair_add(below, (neg(head), neg(tail)))
+    return _finish_lgamma(x, head + tail, select(tiny, head + tail, below[0] + below[1]))
+
+
+def _finish_lgamma(x: Value, above: Value, below: Value) -> Value:
+    """Puts the halves together; poles and infinities give +inf."""
+    value = select(lt(x, 0), below, above, rare=True)
+    pole = eq(x, 0) | (lt(x, 0) & eq(floor(x), x)) | eq(abs_(x), math.inf)
+    return select(ne(x, x), x, select(pole, like(x, math.inf), value))
+
+
+def _lgamma_positive(t: Value) -> Pair:
+    """lgamma of a positive f64 as a pair."""
+    zero, one = like(t, 0), like(t, 1)
+    nearest = rint(select(lt(t, LARGE + 1), t, like(t, 2)))
+    d = t - nearest
+    # Above 2: (t - 1)(t - 2)... down to 1.5; below: t or t (t + 1), to be subtracted.
+    product: Pair = (one, zero)
+    for k in range(1, 7):
+        product = pair_scale(product, select(ge(nearest, 2 + k), t - k, one))
+    low = lt(nearest, 2)
+    second = two_sum(t, one)
+    both = pair_scale(second, t)
+    first = eq(nearest, 1)
+    product = (
+        select(low, select(first, t, both[0]), product[0]),
+        select(low, select(first, zero, both[1]), product[1]),
+    )
+    far = ge(t, LARGE)
+    logarithm = log_pair(select(far, t, product[0]), select(far, zero, product[1]))
+    coefficients = table.LGAMMA["f64"]
+    slope = two_sum(like(t, coefficients[0]), d * horner(d, coefficients[1:]))
+    near = pair_scale(slope, d)
+    signed = select(low, neg(logarithm[0]), logarithm[0]), select(low, neg(logarithm[1]), logarithm[1])
+    near = pair_add(signed, near)
+    # Stirling: (t - 1/2) log t - t + log(2 pi)/2 + series / t, as (t - 1/2)(log t - 1) - 1/2 + ...
+    inverse = 1 / t
+    series = horner(inverse * inverse, table.STIRLING["f64"]) * inverse
+    main = pair_scale(pair_add(logarithm, (neg(one), zero)), t - 0.5)
+    constant = quick_sum(like(t, table.HALF_LOG_2PI["f64"][0]), like(t, -0.5))
+    main = pair_add(main, (constant[0], constant[1] + table.HALF_LOG_2PI["f64"][1]))
+    main = quick_sum(main[0], main[1] + series)
+    finite = lt(abs_(main[0]), math.inf)
+    main = select(finite, main[0], like(t, math.inf)), select(finite, main[1], zero)
+    return select(far, main[0], near[0]), select(far, main[1], near[1])
+
+
+def _lgamma_short(t: Value) -> Value:
+    """lgamma of a positive f64, for results rounded to f32."""
+    one = like(t, 1)
+    nearest = rint(select(lt(t, LARGE + 1), t, like(t, 2)))
+    d = t - nearest
+    product = one
+    for k in range(1, 7):
+        product = product * select(ge(nearest, 2 + k), t - k, one)
+    low = lt(nearest, 2)
+    product = select(low, select(eq(nearest, 1), t, t * (t + 1)), product)
+    far = ge(t, LARGE)
+    logarithm = short_log(select(far, t, product))
+    near = fma(d, horner(d, table.LGAMMA["lite"]), select(low, neg(logarithm), logarithm))
+    inverse = 1 / t
+    series = horner(inverse * inverse, table.STIRLING["lite"]) * inverse
+    main = (t - 0.5) * (logarithm - 1) + (series + (table.HALF_LOG_2PI["f64"][0] - 0.5))
+    return select(far, main, near)
+
+
+def _lgamma_short_below(x: Value) -> Value:
+    t = abs_(x)
+    sine = sin_pi(x)[0]
+    product = abs_(sine) * t
+    logarithm = short_log(select(gt(product, 0), product, like(x, 1)))
+    return math.log(math.pi) - logarithm - _lgamma_short(t)
+
+
+# Digamma and polygamma
+
+
+@expansion("digamma")
+def digamma(x: Value) -> Value:
+    wide = cast(x, "f64")
+    short = x.dtype == "f32"
+    t = abs_(wide)
+    head, tail = _digamma_positive(t, short)
+    # digamma(-t) = digamma(t) + 1/t + pi cot(pi t)
+    inverse = pair_divide((like(wide, 1), like(wide, 0)), (t, like(wide, 0)))
+    below = pair_add(pair_add((head, tail), inverse), _pi_cotangent(t))
+    value = select(lt(wide, 0), below[0] + below[1], head + tail, rare=True)
+    pole = lt(wide, 0) & (eq(floor(wide), wide))
+    value = select(pole, like(wide, math.nan), value)
+    # Near 0, and at it, only -1/x counts; the pairs would overflow.
+    value = select(lt(t, 2.0**-60), -1 / wide, value)
+    value = select(eq(wide, math.inf) | ne(wide, wide), wide, value)
+    return cast(value, x.dtype)
+
+
+def _pi_cotangent(t: Value) -> Pair:
+    """pi cos(pi t) / sin(pi t) as a pair."""
+    n, k = nearest_half_turn(t)
+    left = t - n
+    head, low = table.PI["f64"]
+    r, lost = two_product(left, like(t, head))
+    angle = quick_sum(r, fma(left, like(t, low), lost))
+    sine, cosine = sine_pair(*angle), cosine_pair(*angle)
+    odd = ne(k & 1, 0)
+    top = select(odd, neg(sine[0]), cosine[0]), select(odd, neg(sine[1]), cosine[1])
+    down = select(odd, cosine[0], sine[0]), select(odd, cosine[1], sine[1])
+    return pair_multiply(pair_divide(top, down), (like(t, head), like(t, low)))
+
+
+def _digamma_positive(t: Value, short: bool) -> Pair:
+    """digamma of a positive f64 as a pair; `short` uses the polynomials for f32."""
+    zero, one = like(t, 0), like(t, 1)
+    key = "lite" if short else "f64"
+    far = ge(t, LARGE)
+    # Move into [1, 2): x + 1 with -1/x below 1, x - n with + 1/(x - n) + ... + 1/(x - 1) above 2.
+    whole = floor(select(far, one, t))
+    low = lt(t, 1)
+    moved = two_sum(select(low, t, t - (whole - 1)), select(low, one, zero))
+    root = table.DIGAMMA_ROOT["f64"]
+    offset = pair_add(moved, (like(t, -root[0]), like(t, -root[1])))
+    u = moved[0] - 1.5
+    coefficients = table.DIGAMMA[key]
+    slope = quick_sum(like(t, coefficients[0]), u * horner(u, coefficients[1:]))
+    near = pair_multiply(offset, slope)
+    total: Pair = (zero, zero)
+    for k in range(1, 8):
+        used = gt(whole, k) if k > 1 else gt(whole, 1) | low
+        divisor = select(low, neg(t), t - k) if k == 1 else t - k
+        safe = select(used, divisor, one)
+        quotient = 1 / safe
+        rest = fma(neg(quotient), safe, one) * quotient
+        term = select(used, quotient, zero), select(used, rest, zero)
+        total = pair_add(total, term) if not short else (total[0] + term[0], zero)
+    near = pair_add(total, near)
+    inverse = 1 / t
+    z = inverse * inverse
+    series = fma(z, horner(z, table.DIGAMMA_FAR[key]), inverse * 0.5)
+    logarithm = (short_log(t), zero) if short else log_with_rest(t)
+    main = quick_sum(logarithm[0], logarithm[1] - series)
+    return select(far, main[0], near[0]), select(far, main[1], near[1])
+
+
+@expansion("polygamma")
+def polygamma(x: Value, order: int) -> Value:
+    """(-1)**(n + 1) n! times the Hurwitz zeta function at n + 1."""
+    wide = cast(x, "f64")
+    sign = 1.0 if order % 2 else -1.0
+    # Orders past 170 have no finite factor; the sum is then 0 or inf by itself.
+    factor = like(wide, sign * (math.factorial(order) if order <= 170 else math.inf))
+    if order == 1:
+        # Reflection: -trigamma(1 - x) + pi**2 / sin(pi x)**2.
+        flip = lt(wide, 0.5)
+        one = like(wide, 1)
+        shifted = two_sum(select(flip, one, wide), select(flip, neg(wide), like(wide, 0)))
+        head, tail = hurwitz_zeta(shifted, 2)
+        turn = pair_divide((like(wide, table.PI["f64"][0]), like(wide, table.PI["f64"][1])), sin_pi(wide))
+        turned = pair_add(pair_multiply(turn, turn), (neg(head), neg(tail)))
+        near = lt(abs_(wide), 1e-150)
+        mirrored = select(near, 1 / (wide * wide), turned[0] + turned[1])
+        value = select(flip, mirrored, head + tail)
+        pole = le(wide, 0) & eq(floor(wide), wide)
+        value = select(pole, like(wide, math.inf), value)
+    else:
+        head, tail = hurwitz_zeta((wide, like(wide, 0)), order + 1)
+        value = (head + tail) * factor
+        pole = le(wide, 0) & eq(floor(wide), wide)
+        value = select(pole, factor * math.inf, value)
+        value = select(lt(wide, -float(10 + order)), like(wide, math.nan), value)
+    value = select(eq(wide, math.inf), like(wide, 0) * sign, value)
+    return cast(select(ne(wide, wide), wide, value), x.dtype)
+
+
+def hurwitz_zeta(x: Pair, s: int) -> Pair:
+    """The sum of (x + k)**-s over k >= 0 for integer s >= 2 by Euler and Maclaurin, as a pair."""
+    zero = like(x[0], 0)
+    steps = 10 + s
+    total: Pair = (zero, zero)
+    for k in range(steps):
+        term = _inverse_power(_shifted(x, k), s)
+        total = term if k == 0 else pair_add(total, term)
+    y = _shifted(x, steps)
+    inverse = 1 / y[0]
+    power = _inverse_power(y, s - 1)
+    main = pair_divide(power, (like(x[0], s - 1), zero))
+    z = inverse * inverse
+    series, rising = [], float(s)
+    for j, bernoulli in enumerate(table.BERNOULLI):
+        series.append(bernoulli * rising)
+        rising *= (s + 2 * j + 1) * (s + 2 * j + 2)
+    rest = power[0] * fma(z, horner(z, series), inverse * 0.5)
+    total = pair_add(pair_add(total, main), (rest, zero))
+    finite = lt(abs_(total[0]), math.inf) & eq(total[1], total[1])
+    first = _plain_inverse_power(x[0], s)
+    return select(finite, total[0], first), select(finite, total[1], zero)
+
+
+def _shifted(x: Pair, k: int) -> Pair:
+    if k == 0:
+        return x
+    head, tail = two_sum(x[0], const(k, "f64"))
+    return head, tail + x[1]
+
+
+def _inverse_power(x: Pair, s: int) -> Pair:
+    inverse = pair_divide((like(x[0], 1), like(x[0], 0)), x)
+    result = inverse
+    for bit in bin(s)[3:]:
+        result = pair_multiply(result, result)
+        if bit == "1":
+            result = pair_multiply(result, inverse)
+    return result
+
+
+def _plain_inverse_power(x: Value, s: int) -> Value:
+    """For x so small that a pair's remainder overflows."""
+    result = x
+    for bit in bin(s)[3:]:
+        result = result * result
+        if bit == "1":
+            result = result * x
+    return 1 / result
+

@@ -303,6 +303,10 @@ class Scalars:
     def frac(self, x: Value) -> Value:
         return x - expr.trunc(x)
 
+    def rint(self, x: Value) -> Value:
+        """To the nearest integer, half to even."""
+        return expr.rint(x)
+
     def round(self, x: Value, decimals: int = 0) -> Value:
         """Half to even; `decimals` (static) digits after the point, or before it when negative."""
         if x.dtype not in FLOATS or not decimals:
