@@ -38,8 +38,10 @@ NAMES = ("neg", "exp", "sin", "tanh", "log1p", "sigmoid", "atan", "erf")
 
 def run_python(code: str, **environment: str) -> str:
     """What a fresh interpreter prints for `code`; raises RuntimeError with its last line of error."""
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True,
-                          env=dict(os.environ, PYTHONPATH=worker_path(), **environment))
+    environment = {**os.environ, "PYTHONPATH": worker_path(), **environment}
+    # An installed package comes with its bytecode; a source tree must be allowed to keep it between runs.
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, env=environment)
     if done.returncode:
         lines = done.stderr.strip().splitlines()
         raise RuntimeError(lines[-1] if lines else f"status {done.returncode}")
@@ -60,7 +62,7 @@ def measure_import(session: Session) -> Section:
             except RuntimeError as error:
                 row.errors[library] = str(error)
                 continue
-            if turn:  # the first turn fills the file cache
+            if turn:  # the first turn fills the caches of files and bytecode
                 row.times[library].append(seconds)
     progress.close()
     ratio, ours = row.ratio(), row.median("rushlight")
@@ -77,6 +79,7 @@ def measure_kernels(session: Session) -> Section:
     warm: list[dict[str, float]] = []
     progress = Progress(session.rounds * 2)
     code = FIRST_CALLS.format(names=NAMES)
+    run_python("import rushlight")
     try:
         for _ in range(session.rounds):
             with tempfile.TemporaryDirectory() as folder:
