@@ -1,7 +1,5 @@
 #include "geometry.h"
 
-#include <algorithm>
-
 namespace rl {
 
 void contiguous_strides(const int64_t* sizes, int ndim, int64_t* strides) {
@@ -40,9 +38,12 @@ bool is_channels_last(const int64_t* sizes, const int64_t* strides, int ndim) {
 // Dims of size > 1 by rising stride.
 static int sorted_dims(const int64_t* sizes, const int64_t* strides, int ndim, int* order) {
   int n = 0;
-  for (int i = 0; i < ndim; i++)
-    if (sizes[i] != 1) order[n++] = i;
-  std::sort(order, order + n, [&](int a, int b) { return strides[a] < strides[b]; });
+  for (int i = 0; i < ndim; i++) {
+    if (sizes[i] == 1) continue;
+    int at = n++;   // insertion: dims are few and mostly in falling order of stride already
+    for (; at > 0 && strides[order[at - 1]] > strides[i]; at--) order[at] = order[at - 1];
+    order[at] = i;
+  }
   return n;
 }
 

@@ -19,6 +19,7 @@ static PyObject* str_fill;
 
 constexpr int kSequenceAsTuple = 32;   // longer lists are always data, never a tuple of indices
 constexpr int64_t kDirectFill = 64;    // up to here, writing elements beats calling an op
+constexpr int64_t kDirectScatter = 4096;
 
 namespace {
 
@@ -435,7 +436,51 @@ static PyObject* py_split_index(PyObject*, PyObject* args) {
   return PyTuple_Pack(2, part.p, p.indices ? p.indices.p : Py_None);
 }
 
+static void copy_geometry(const Parsed& p, char* to, const Tensor* from, const char* at, int dim, int size) {
+  if (dim == p.ndim) {
+    memcpy(to, at, size);
+    return;
+  }
+  int64_t n = p.sizes[dim], step = p.strides[dim] * size, from_step = from->strides()[dim] * size;
+  if (dim + 1 == p.ndim && step == size && from_step == size) {
+    memcpy(to, at, n * size);
+    return;
+  }
+  for (int64_t i = 0; i < n; i++) copy_geometry(p, to + i * step, from, at + i * from_step, dim + 1, size);
+}
+
+// scatter_basic(values, size, index): zeros of `size` with `values` at `index`, the gradient of a basic index. Copies bytes
+// itself when there are few: the ops it would call cost more than they do.
+static PyObject* py_scatter_basic(PyObject*, PyObject* args) {
+  PyObject *values, *size, *index;
+  if (!PyArg_ParseTuple(args, "O!OO:scatter_basic", TensorType, &values, &size, &index)) return nullptr;
+  Tensor* v = as_tensor(values);
+  int64_t sizes[kMaxDims];
+  int ndim = read_ints(size, sizes, kMaxDims, "scatter_basic");
+  if (ndim < 0) return nullptr;
+  Ref out(as_object(tensor_empty(sizes, nullptr, ndim, v->dtype, v->device)));
+  if (!out || v->device.type == kMeta) return out.release();
+  Tensor* o = as_tensor(out.p);
+  Parsed p;
+  if (!parse(p, o, index)) return nullptr;
+  bool fits = !p.indices && p.ndim == v->ndim && memcmp(p.sizes, v->sizes(), sizeof(int64_t) * p.ndim) == 0;
+  if (!fits) return PyErr_SetString(PyExc_RuntimeError, "scatter_basic: the values do not have the shape of the indexed elements"), nullptr;
+  if (o->numel == 0) return out.release();
+  if (o->device.type == kCPU && o->numel <= kDirectScatter && check_host_data(v, "scatter_basic")) {
+    int bytes = itemsize(o->dtype);
+    memset(o->data(), 0, o->numel * bytes);
+    if (v->numel) copy_geometry(p, o->storage->data + p.offset * bytes, v, v->data(), 0, bytes);
+    return out.release();
+  }
+  if (PyErr_Occurred()) return nullptr;
+  Ref zeroed(PyObject_CallMethod(out.p, "zero_", nullptr));
+  Ref view(zeroed ? PyObject_GetItem(out.p, index) : nullptr);
+  Ref done(view ? PyObject_CallMethod(view.p, "copy_", "O", values) : nullptr);
+  return done ? out.release() : nullptr;
+}
+
 static PyMethodDef functions[] = {
+    {"scatter_basic", py_scatter_basic, METH_VARARGS, "scatter_basic(values, size, index): zeros with values at a basic index"},
     {"_set_index_hooks", py_set_index_hooks, METH_VARARGS, "(slow get, slow set, index, index_put_, assign)"},
     {"_set_index_views", py_set_view_ops, METH_VARARGS, "overloads recording (alias, select, slice, unsqueeze) views"},
     {"index_geometry", py_index_geometry, METH_VARARGS, "(sizes, strides, offset) of tensor[index], or None if it is no view"},

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import _C
-from ..op import Extern, Geometry, Meta, Spec, View, find_op
+from ..op import Geometry, Meta, OpDefinition, View, find_op
 
 
 class BasicIndex(View):
@@ -23,22 +23,21 @@ class BasicIndex(View):
         return Geometry(sizes, strides, offset - t.storage_offset())
 
     def vjp(self, g, input: Meta, index):
-        return {"input": find_op("_basic_index_backward")(g, input.shape, index)}
+        return {"input": BACKWARD(g, input.shape, index)}
 
 
-class BasicIndexBackward(Extern):
+class BasicIndexBackward(OpDefinition):
     """Zeros of `size` with `grad` in the elements that `index` names."""
 
     schema = "_basic_index_backward(Tensor grad, int[] size, any index) -> Tensor"
     function = method = False
     out = False
 
-    def meta(self, grad: Any, size: Any, index: Any) -> Spec:
-        return Spec(tuple(size), grad.dtype)
-
-    def cpu(self, out: Any, grad: Any, size: Any, index: Any) -> None:
-        out.zero_()
-        out[index].copy_(grad)
+    def run(self, grad: Any, size: Any, index: Any) -> Any:
+        return _C.scatter_basic(grad, size, index)
 
     def vjp(self, g, index):
         return {"grad": find_op("_basic_index")(g, index)}
+
+
+BACKWARD = find_op("_basic_index_backward")
