@@ -244,7 +244,7 @@ const Sampler samplers[] = {
     {"cauchy", 1, random::cauchy},
     {"exponential", 1, [](Generator& g, Region& r, double a, double) { return random::exponential(g, r, a); }},
     {"geometric", 1, [](Generator& g, Region& r, double a, double) { return random::geometric(g, r, a); }},
-    {"bernoulli", 1, [](Generator& g, Region& r, double a, double) { return random::bernoulli(g, r, a); }},
+    {"bernoulli", 1, random::bernoulli},
     {"bits64", 1, [](Generator& g, Region& r, double, double) { return random::random_bits64(g, r); }},
     {"full", 1, [](Generator& g, Region& r, double, double) { return random::random_full(g, r); }},
     {"permutation", 1, [](Generator& g, Region& r, double, double) { return random::permutation(g, r); }},

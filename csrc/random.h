@@ -109,7 +109,7 @@ Error log_normal(Generator&, Region&, double mean, double std);
 Error cauchy(Generator&, Region&, double median, double sigma);
 Error exponential(Generator&, Region&, double rate);
 Error geometric(Generator&, Region&, double p);
-Error bernoulli(Generator&, Region&, double p);
+Error bernoulli(Generator&, Region&, double p, double one);  // `one` with probability p, else 0
 Error bernoulli_tensor(Generator&, Region&);              // operands: out, p
 Error random_range(Generator&, Region&, uint64_t range, int64_t base);
 Error random_bits64(Generator&, Region&);                 // the whole int64 range

@@ -168,8 +168,8 @@ Error geometric(Generator& generator, Region& region, double p) {
   return one_unit<Cost::Heavy>(generator, region, true, [=](double u) { return std::ceil(std::log(u) / std::log1p(-p)); });
 }
 
-Error bernoulli(Generator& generator, Region& region, double p) {
-  return one_unit<Cost::Cheap>(generator, region, true, [=](double u) { return u < p ? 1 : 0; });
+Error bernoulli(Generator& generator, Region& region, double p, double one) {
+  return one_unit<Cost::Cheap>(generator, region, true, [=](double u) { return u < p ? one : 0.0; });
 }
 
 Error random_range(Generator& generator, Region& region, uint64_t range, int64_t base) {

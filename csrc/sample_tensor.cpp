@@ -32,11 +32,15 @@ Error bernoulli_tensor(Generator& generator, Region& region) {
   const std::lock_guard lock(generator.mutex);
   return for_any(region.operands[0].kind, [&]<class Out>(Type<Out>) -> Error {
     return for_float(region.operands[1].kind, [&]<class P>(Type<P>) -> Error {
-      fill_from<Out, P, 1>(region, [&](P p) {
+      Error error = nullptr;
+      fill_from<Out, P, 1>(region, [&](P parameter) {
+        const Compute<P> p = convert<Compute<P>>(parameter);
+        if (!(p >= 0 && p <= 1)) error = "bernoulli: expected every p to be in [0, 1]";
+        if (error != nullptr) return Out{};
         if constexpr (std::is_same_v<P, double>) return convert<Out>(draw_unit(generator) < p ? 1 : 0);
-        else return convert<Out>(unit_float(generator.engine.next32()) < convert<float>(p) ? 1 : 0);
+        else return convert<Out>(unit_float(generator.engine.next32()) < p ? 1 : 0);
       });
-      return nullptr;
+      return error;
     });
   });
 }
@@ -148,7 +152,7 @@ template <class T>
 T draw_binomial(Generator& generator, T count, T p) {
   if (count <= 0 || p <= 0) return 0;
   if (p >= 1) return count;
-  if (p != p) return std::numeric_limits<T>::quiet_NaN();
+  if (p != p || count != count) return std::numeric_limits<T>::quiet_NaN();
   const bool flipped = p > T(0.5);
   const T q = flipped ? T(1) - p : p;
   const T hits = static_cast<T>(count * q >= 10.0 ? draw_binomial_rejection(generator, count, q)
@@ -165,7 +169,7 @@ Error poisson(Generator& generator, Region& region) {
     fill_from<T, T, 1>(region, [&](T rate) {
       if (error != nullptr) return T{};
       if (!(convert<double>(rate) >= 0)) {
-        error = "invalid Poisson rate, expected rate to be non-negative";
+        error = "poisson: invalid rate, expected every rate to be non-negative";
         return T{};
       }
       return convert<T>(draw_poisson(generator, convert<double>(rate)));
@@ -239,11 +243,14 @@ Error multinomial(Generator& generator, Region& region, int64_t categories) {
       const char* weights = region.operands[1].data + row * region.operands[1].strides[0];
       C sum = 0;
       for (int64_t j = 0; j < categories; ++j) {
-        sum += convert<C>(*reinterpret_cast<const T*>(weights + j * region.operands[1].strides[1]));
-        cumulative[static_cast<size_t>(j)] = sum;
+        const C weight = convert<C>(*reinterpret_cast<const T*>(weights + j * region.operands[1].strides[1]));
+        if (!(weight >= 0)) return "multinomial: invalid distribution (encountering probability entry < 0)";
+        if (!std::isfinite(weight)) return "multinomial: invalid distribution (encountering probability entry = infinity or NaN)";
+        cumulative[static_cast<size_t>(j)] = sum += weight;
       }
+      if (!(sum > 0)) return "multinomial: invalid distribution (sum of probabilities <= 0)";
       for (C& value : cumulative) value /= sum;
-      if (categories > 0) cumulative.back() = 1;
+      cumulative.back() = 1;
       for (int64_t s = 0; s < samples; ++s) {
         const double u = draw_unit(generator);
         const auto found = std::lower_bound(cumulative.begin(), cumulative.end(), u,

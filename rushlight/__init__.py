@@ -11,6 +11,7 @@ from ._C import (
     bool,  # noqa: A004
     complex64,
     complex128,
+    default_generator,
     device,
     dtype,
     float8_e4m3fn,
@@ -37,6 +38,7 @@ from .op.factory import default_device as get_default_device, set_default_device
 from .legacy import TYPES as _LEGACY_TYPES
 from .printing import get_printoptions, set_printoptions
 from .promotion import can_cast, default_dtype as get_default_dtype, promote_types, result_type, set_default_dtype
+from .random import get_rng_state, initial_seed, manual_seed, seed, set_rng_state
 from .shape import Size, channels_last, channels_last_3d, contiguous_format, layout, memory_format, preserve_format, strided
 from .storage import TypedStorage
 

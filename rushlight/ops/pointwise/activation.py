@@ -456,25 +456,3 @@ class Prelu(Composite):
         if input.ndim > 1:
             weight = weight.reshape([1, -1] + [1] * (input.ndim - 2))
         return find_op("_prelu_kernel")(input, weight)
-
-
-class Rrelu(Composite):
-    """leaky_relu whose slope is drawn from [lower, upper] in training, their mean otherwise."""
-
-    schema = (
-        "rrelu(Tensor input, float lower=0.125, float upper=0.3333333333333333, bool training=False, "
-        "bool inplace=False) -> Tensor"
-    )
-    aliases = ("nn.functional.rrelu",)
-    method = False
-
-    def compute(self, input, lower, upper, training, inplace):
-        if not training:
-            result = find_op("leaky_relu")(input, (lower + upper) / 2)
-        else:
-            # One draw per non-positive element, in order: what PyTorch's generator would be asked for.
-            mask = input <= 0
-            draws = input.new_empty((int(mask.sum()),)).uniform_(lower, upper)
-            slope = input.new_ones(input.shape).masked_scatter(mask, draws)
-            result = input * slope
-        return input.copy_(result) if inplace else result

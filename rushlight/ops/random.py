@@ -1,0 +1,504 @@
+"""Random fills (uniform_, normal_, random_, ...) and the factories made of them (rand, randn, randint, randperm).
+
+Enters: tensors to overwrite, or sizes. Leaves: numbers drawn by the core's samplers, equal to PyTorch's CPU numbers for
+the same seed on every device (others are filled on the host and copied). Refuses: parameters outside a distribution's
+domain and dtypes PyTorch has no sampler for, with its exception types.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+import warnings
+from typing import Any
+
+from .. import _C
+from ..dtype import finfo, iinfo
+from ..op import Composite, OpDefinition, find_op
+from ..op.factory import check_options, check_sizes, default_device
+from ..op.out import resize_output
+from ..promotion import default_dtype
+
+FLOATS = (_C.float16, _C.bfloat16, _C.float32, _C.float64)
+WIDE_UNSIGNED = (_C.uint16, _C.uint32, _C.uint64)
+# Up to this power of two a type counts every integer.
+DIGITS = {_C.float16: 11, _C.bfloat16: 8, _C.float32: 24, _C.float64: 53}
+
+
+def draw(name: str, generator: Any, out: Any, *parameters: Any, reads: tuple = ()) -> Any:
+    """Fill `out` by the core's sampler `name`; tensors in `reads` give per-element parameters."""
+    kind = out.device.type
+    if kind == "cpu":
+        _C.sample(generator, name, (out, *reads), *parameters)
+    elif kind != "meta":
+        host = _C.empty(out.shape, out.stride() if out._is_dense() else None, out.dtype, "cpu")
+        _C.sample(generator, name, (host, *(r.to("cpu") for r in reads)), *parameters)
+        out.copy_(host)
+    return out
+
+
+def as_real(t: Any) -> Any:
+    """A complex tensor's memory seen as pairs of reals."""
+    strides = (*(2 * s for s in t.stride()), 1)
+    return _C.alias(t, (*t.shape, 2), strides, 2 * t.storage_offset(), t.dtype.to_real())
+
+
+def refuse_dtype(name: str, dtype: Any) -> None:
+    """Raise for a dtype the sampler does not exist for."""
+    raise NotImplementedError(f'"{name}" not implemented for {dtype.name} tensors')
+
+
+def refuse(name: str, expectation: str, got: Any) -> None:
+    """Raise for a parameter outside the distribution's domain."""
+    raise RuntimeError(f"{name}: expected {expectation}, got {got}.")
+
+
+def to_single(value: float) -> float:
+    """`value` rounded to float32."""
+    return struct.unpack("f", struct.pack("f", value))[0]
+
+
+# --- fills, as functions ----------------------------------------------------------------------------------------------
+
+
+def fill_uniform(out: Any, low: float, high: float, generator: Any) -> Any:
+    """Uniform numbers in [low, high)."""
+    if out.dtype.is_complex:
+        fill_uniform(as_real(out), low, high, generator)
+        return out
+    if out.dtype not in FLOATS:
+        refuse_dtype("uniform_", out.dtype)
+    largest = finfo(out.dtype).max
+    for label, bound in (("from", low), ("to", high)):
+        if not -largest <= bound <= largest:
+            raise RuntimeError(f"uniform_: {label} is out of bounds for {out.dtype.name}, got {bound}.")
+    if low > high:
+        raise RuntimeError(f"uniform_: expected a [from, to) range, got from={low} > to={high}.")
+    if high - low > largest:
+        raise RuntimeError(f"uniform_: expected to - from <= {largest}, got from={low} and to={high}.")
+    return draw("uniform", generator, out, low, high)
+
+
+def fill_normal(out: Any, mean: float, std: float, generator: Any) -> Any:
+    """Normal numbers; a complex tensor's parts share the variance."""
+    if not std >= 0:
+        refuse("normal", "std >= 0.0", std)
+    if out.dtype.is_complex:
+        draw("normal", generator, as_real(out), mean, std / math.sqrt(2))
+        return out
+    if out.dtype not in FLOATS:
+        refuse_dtype("normal", out.dtype)
+    return draw("normal", generator, out, mean, std)
+
+
+def fill_bernoulli(out: Any, p: float, generator: Any, one: float = 1.0) -> Any:
+    """`one` with probability p, else zero."""
+    if not 0 <= p <= 1:
+        refuse("bernoulli_", "p to be in [0, 1]", p)
+    if out.dtype.is_complex or out.dtype in WIDE_UNSIGNED or out.dtype.name.startswith("float8"):
+        refuse_dtype("bernoulli_", out.dtype)
+    return draw("bernoulli", generator, out, p, one)
+
+
+def fill_bernoulli_tensor(out: Any, p: Any, generator: Any) -> Any:
+    """One with the probability the tensor `p` gives each element, else zero."""
+    if out.dtype.is_complex or out.dtype in WIDE_UNSIGNED or out.dtype.name.startswith("float8"):
+        refuse_dtype("bernoulli_", out.dtype)
+    if p.dtype not in FLOATS:
+        refuse_dtype("bernoulli_: p", p.dtype)
+    return draw("bernoulli_tensor", generator, out, reads=(p.detach().expand(out.shape),))
+
+
+def fill_exponential(out: Any, rate: float, generator: Any) -> Any:
+    """Exponential numbers of the given rate."""
+    if out.dtype not in FLOATS:
+        refuse("exponential_", "a floating point dtype, the distribution being continuous", out.dtype.name)
+    if not rate > 0:
+        refuse("exponential_", "lambd > 0.0", rate)
+    return draw("exponential", generator, out, rate)
+
+
+# --- integers ---------------------------------------------------------------------------------------------------------
+
+
+def _range_of(dtype: Any) -> tuple[int, int]:
+    """The smallest and the largest integer `dtype` can hold at all."""
+    if dtype is _C.bool:
+        return 0, 1
+    if dtype in FLOATS:
+        largest = int(finfo(dtype).max)
+        return -largest, largest
+    if dtype.is_complex or dtype.is_floating_point:
+        raise RuntimeError(f"random_: expected an integral, floating point or boolean tensor, got {dtype.name}.")
+    limits = iinfo(dtype)
+    return limits.min, limits.max
+
+
+def _round_integer(value: int, digits: int) -> int:
+    """`value` rounded to `digits` significant bits, ties to even: what a float of that many keeps of it."""
+    extra = abs(value).bit_length() - digits
+    if extra <= 0:
+        return value
+    unit = 1 << extra
+    low, rest = divmod(abs(value), unit)
+    low += rest * 2 > unit or (rest * 2 == unit and low & 1)
+    return (low * unit) * (1 if value > 0 else -1)
+
+
+def _representable_from(low: int, digits: int) -> int:
+    """The first integer from `low` on that survives rounding."""
+    rounded = _round_integer(low + 1, digits)
+    if rounded >= low:
+        return low
+    return rounded + (1 << max(abs(low + 1).bit_length() - 1 - digits + 1, 0))
+
+
+def _representable_to(high: int, digits: int) -> int:
+    """The end of a range whose last integer survives rounding."""
+    rounded = _round_integer(high - 1, digits)
+    if rounded < high:
+        return high
+    return rounded - (1 << max(abs(high - 1).bit_length() - 1 - digits + 1, 0))
+
+
+def _check_bounds(dtype: Any, low: int, last: int) -> None:
+    smallest, largest = _range_of(dtype)
+    for label, value in (("from", low), ("to - 1", last)):
+        if not smallest <= value <= largest:
+            raise RuntimeError(f"random_: {label} is out of bounds for {dtype.name}, got {value}.")
+        limit = 1 << DIGITS.get(dtype, 64)
+        if not -limit <= value <= limit:
+            message = f"random_: {label} is out of bounds [-{limit}, {limit}], where {dtype.name} counts every integer; got {value}"
+            warnings.warn(message, UserWarning, stacklevel=4)
+
+
+def fill_integers(out: Any, low: int, high: int | None, generator: Any) -> Any:
+    """Integers in [low, high); without `high`, up to the last one the dtype counts to."""
+    dtype = out.dtype
+    for value in (low, high):
+        if value is not None and not -(2**63) <= value < 2**63:
+            raise ValueError(f"random_: overflow, expected bounds that fit 64 bits, got {value}.")
+    if high is None and low == -(2**63):
+        return _fill_whole_range(out, generator)
+    digits = DIGITS.get(dtype)
+    if high is None:
+        end = _range_of(dtype)[1] + 1 if digits is None else (1 << digits) + 1
+    else:
+        end = high
+    if low >= end:
+        raise RuntimeError(f"random_: expected 'from' to be less than 'to', got from={low} >= to={end}.")
+    if digits is not None:
+        low = _representable_from(low, digits)
+        end = _representable_to(end, digits) if high is not None else end
+        if low >= end:
+            raise RuntimeError(f"random_: from={low} >= to={end} once rounded to what {dtype.name} can hold.")
+    _check_bounds(dtype, low, end - 1)
+    if end > 2**63:
+        raise RuntimeError(f"random_: to - 1 is out of bounds for {dtype.name}, got {end - 1}.")
+    return draw("range", generator, out, end - low, low)
+
+
+def _fill_whole_range(out: Any, generator: Any) -> Any:
+    if out.dtype in (_C.int64, _C.float64, _C.float32, _C.bfloat16):
+        return draw("bits64", generator, out)
+    if out.dtype in (_C.bool, _C.float16) or out.dtype.is_complex:
+        refuse_dtype("random_", out.dtype)
+    raise RuntimeError(f"random_: the whole 64-bit range needs int64, float64, float32 or bfloat16, got {out.dtype.name}.")
+
+
+# --- fills, as ops ----------------------------------------------------------------------------------------------------
+
+
+class Fill(OpDefinition):
+    """An op that only exists in place and forgets what its tensor held, so that gradients end at it."""
+
+    function = False
+    out = False
+
+    def __init__(self, schema: Any, is_inplace: bool = False) -> None:
+        super().__init__(schema)
+        self.is_inplace = True
+
+    def vjp(self, g):
+        return {"input": g.new_zeros(g.shape)}
+
+
+class UniformFill(Fill):
+    """Overwrite with uniform numbers in [from, to)."""
+
+    schema = "uniform_(Tensor(a!) input, float from=0, float to=1, *, Generator? generator=None) -> Tensor(a!)"
+
+    def run(self, input, low, high, generator):
+        return fill_uniform(input, low, high, generator)
+
+
+class NormalFill(Fill):
+    """Overwrite with normal numbers."""
+
+    schema = "normal_(Tensor(a!) input, float mean=0, float std=1, *, Generator? generator=None) -> Tensor(a!)"
+
+    def run(self, input, mean, std, generator):
+        return fill_normal(input, mean, std, generator)
+
+
+class LogNormalFill(Fill):
+    """Overwrite with exponentials of normal numbers; mean and std are those of the normal ones."""
+
+    schema = "log_normal_(Tensor(a!) input, float mean=1, float std=2, *, Generator? generator=None) -> Tensor(a!)"
+
+    def run(self, input, mean, std, generator):
+        if not std > 0:
+            refuse(self.name, "std > 0.0", std)
+        if input.dtype not in FLOATS:
+            refuse_dtype(self.name, input.dtype)
+        return draw("log_normal", generator, input, mean, std)
+
+
+class CauchyFill(Fill):
+    """Overwrite with numbers from the Cauchy distribution."""
+
+    schema = "cauchy_(Tensor(a!) input, float median=0, float sigma=1, *, Generator? generator=None) -> Tensor(a!)"
+
+    def run(self, input, median, sigma, generator):
+        if not sigma > 0:
+            refuse(self.name, "sigma > 0.0", sigma)
+        if input.dtype not in FLOATS:
+            refuse(self.name, "a floating point dtype, the distribution being continuous", input.dtype.name)
+        return draw("cauchy", generator, input, median, sigma)
+
+
+class ExponentialFill(Fill):
+    """Overwrite with exponential numbers of rate `lambd`."""
+
+    schema = "exponential_(Tensor(a!) input, float lambd=1, *, Generator? generator=None) -> Tensor(a!)"
+
+    def run(self, input, lambd, generator):
+        return fill_exponential(input, lambd, generator)
+
+
+class GeometricFill(Fill):
+    """Overwrite with the number of trials up to the first success of probability p."""
+
+    schema = "geometric_(Tensor(a!) input, float p, *, Generator? generator=None) -> Tensor(a!)"
+
+    def run(self, input, p, generator):
+        if not 0 < p < 1:
+            refuse(self.name, "p to be in (0, 1)", p)
+        d = input.dtype
+        if d is _C.bool or d.is_complex or d in WIDE_UNSIGNED or (d.is_floating_point and d not in FLOATS):
+            refuse_dtype(self.name, d)
+        return draw("geometric", generator, input, p)
+
+
+class BernoulliFill(Fill):
+    """Overwrite with ones of probability p, and zeros."""
+
+    schema = "bernoulli_(Tensor(a!) input, float p=0.5, *, Generator? generator=None) -> Tensor(a!)"
+
+    def run(self, input, p, generator):
+        return fill_bernoulli(input, p, generator)
+
+
+class BernoulliTensorFill(Fill):
+    """Overwrite with ones, of the probability that `p` (broadcast) gives each element, and zeros."""
+
+    schema = "bernoulli_.Tensor(Tensor(a!) input, Tensor p, *, Generator? generator=None) -> Tensor(a!)"
+
+    def run(self, input, p, generator):
+        return fill_bernoulli_tensor(input, p, generator)
+
+    def vjp(self, g, p: Any):
+        return {"input": g.new_zeros(g.shape), "p": g.new_zeros(p.shape)}
+
+
+class RandomFill(Fill):
+    """Overwrite with integers in [from, to)."""
+
+    schema = "random_.from(Tensor(a!) input, int from, int? to, *, Generator? generator=None) -> Tensor(a!)"
+
+    def run(self, input, low, high, generator):
+        return fill_integers(input, low, high, generator)
+
+
+class RandomToFill(Fill):
+    """Overwrite with integers in [0, to)."""
+
+    schema = "random_.to(Tensor(a!) input, int to, *, Generator? generator=None) -> Tensor(a!)"
+
+    def run(self, input, high, generator):
+        return fill_integers(input, 0, high, generator)
+
+
+class RandomFullFill(Fill):
+    """Overwrite with integers from zero to the last one the dtype counts to."""
+
+    schema = "random_(Tensor(a!) input, *, Generator? generator=None) -> Tensor(a!)"
+
+    def run(self, input, generator):
+        if input.dtype.is_complex or input.dtype in WIDE_UNSIGNED or input.dtype.name.startswith("float8"):
+            refuse_dtype("random_", input.dtype)
+        return draw("full", generator, input)
+
+
+# --- factories --------------------------------------------------------------------------------------------------------
+
+OPTIONS = (
+    "*, Generator? generator=None, Tensor? out=None, dtype? dtype=None, layout? layout=None, device? device=None, "
+    "bool? pin_memory=False, bool requires_grad=False"
+)
+LIKE_OPTIONS = (
+    "*, Generator? generator=None, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=False, "
+    "bool requires_grad=False, memory_format? memory_format=None"
+)
+
+
+class RandomFactory(Composite):
+    """A new tensor (or `out`) filled by `fill`. Own parameters come first, `size` being the last of them."""
+
+    method = False
+    out = False
+    differentiable = False
+
+    def default(self) -> Any:
+        """The dtype when none is given."""
+        return default_dtype()
+
+    def fill(self, target: Any, *own_and_generator: Any) -> None:
+        """Draw into `target`; receives the own parameters without the size, then the generator."""
+        raise NotImplementedError
+
+    def compute(self, *args: Any) -> Any:
+        *own, generator, out, dtype, layout, device, pin_memory, requires_grad = args
+        check_options(self.name, layout, pin_memory)
+        size = self.size(own)
+        check_sizes(self.name, size)
+        target = empty_target(self.name, size, out, dtype, device, self.default())
+        self.fill(target, *own, generator)
+        if out is not None:
+            _C.bump_version(out)
+        return target.requires_grad_() if requires_grad else target
+
+    def size(self, own: list[Any]) -> tuple[int, ...]:
+        size = own.pop()
+        if not isinstance(size, (tuple, list)):
+            raise TypeError(f"{self.name}(): argument 'size' must be tuple of ints, not {type(size).__name__}")
+        return tuple(size)
+
+
+def empty_target(name: str, size: tuple[int, ...], out: Any, dtype: Any, device: Any, default: Any) -> Any:
+    """`out`, checked and given its size, or a new tensor."""
+    if out is None:
+        return _C.empty(size, None, dtype or default, default_device() if device is None else device)
+    if dtype is not None and dtype is not out.dtype:
+        raise RuntimeError(f"{name}: dtype {dtype.name} does not match dtype of out parameter ({out.dtype.name}).")
+    if device is not None and _C.device(device) != out.device:
+        raise RuntimeError(f"{name}: device {device} does not match device of out parameter ({out.device}).")
+    if out.requires_grad and _C.is_grad_enabled():
+        raise RuntimeError(f"{name}(): functions with out=... arguments don't support automatic differentiation, "
+                           "but one of the arguments requires grad.")  # fmt: skip
+    if tuple(out.shape) != size:
+        resize_output(out, size)
+    return out
+
+
+class Rand(RandomFactory):
+    """Uniform numbers in [0, 1)."""
+
+    schema = f"rand(int[] size, {OPTIONS}) -> Tensor"
+
+    def fill(self, target, generator):
+        fill_uniform(target, 0.0, 1.0, generator)
+
+
+class Randn(RandomFactory):
+    """Normal numbers of mean 0 and deviation 1; complex ones have variance 1 over both parts."""
+
+    schema = f"randn(int[] size, {OPTIONS}) -> Tensor"
+
+    def fill(self, target, generator):
+        fill_normal(target, 0.0, 1.0, generator)
+
+
+class Randint(RandomFactory):
+    """Integers in [low, high), low being 0 if not given."""
+
+    schema = (
+        f"randint(int high, any size, {OPTIONS}) -> Tensor",
+        f"randint.low(int low, int high, any size, {OPTIONS}) -> Tensor",
+    )
+
+    def default(self):
+        return _C.int64
+
+    def fill(self, target, *bounds_and_generator):
+        *low, high, generator = bounds_and_generator
+        fill_integers(target, low[0] if low else 0, high, generator)
+
+
+class Randperm(RandomFactory):
+    """A permutation of 0 .. n - 1."""
+
+    schema = f"randperm(int n, {OPTIONS}) -> Tensor"
+
+    def default(self):
+        return _C.int64
+
+    def size(self, own):
+        return (own[0],)
+
+    def fill(self, target, n, generator):
+        d = target.dtype
+        if d is _C.bool or d.is_complex or d in WIDE_UNSIGNED or (d.is_floating_point and d not in FLOATS):
+            refuse_dtype("randperm", d)
+        limit = iinfo(d).max if not d.is_floating_point else 2**63 if d is _C.bfloat16 else 1 << DIGITS[d]
+        if n - 1 > limit:
+            raise RuntimeError(f"randperm: n={n} is too large for {d.name}, overflow beyond {limit}.")
+        draw("permutation", generator, target)
+
+
+class RandomLike(Composite):
+    """As RandomFactory, with the shape (and unless given, dtype, device and strides) of a tensor."""
+
+    method = False
+    out = False
+    differentiable = False
+
+    def compute(self, *args: Any) -> Any:
+        input, *own, generator, dtype, layout, device, pin_memory, requires_grad, memory_format = args
+        check_options(self.name, layout, pin_memory)
+        target = find_op("empty_like")(input.detach(), dtype=dtype, device=device, memory_format=memory_format)
+        self.fill(target, *own, generator)
+        return target.requires_grad_() if requires_grad else target
+
+
+class RandLike(RandomLike):
+    """Uniform numbers in [0, 1), shaped like `input`."""
+
+    schema = f"rand_like(Tensor input, {LIKE_OPTIONS}) -> Tensor"
+    fill = Rand.fill
+
+
+class RandnLike(RandomLike):
+    """Normal numbers, shaped like `input`."""
+
+    schema = f"randn_like(Tensor input, {LIKE_OPTIONS}) -> Tensor"
+    fill = Randn.fill
+
+
+class RandintLike(RandomLike):
+    """Integers in [low, high), shaped like `input`."""
+
+    schema = (
+        f"randint_like(Tensor input, int high, {LIKE_OPTIONS}) -> Tensor",
+        f"randint_like.low(Tensor input, int low, int high, {LIKE_OPTIONS}) -> Tensor",
+    )
+    fill = Randint.fill
+
+
+class NormalFactory(RandomFactory):
+    """Normal numbers of one mean and deviation."""
+
+    schema = f"normal.float(float mean, float std, any size, {OPTIONS}) -> Tensor"
+
+    def fill(self, target, mean, std, generator):
+        fill_normal(target, mean, std, generator)

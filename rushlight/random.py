@@ -1,0 +1,66 @@
+"""The default generator, and functions that seed it, save it and set it aside.
+
+Enters: seeds, and states as uint8 tensors of 5056 elements (PyTorch's layout, so states travel both ways).
+Leaves: a process-wide stream of random numbers equal to PyTorch's for the same seed. Refuses: devices that have no
+generator of their own. The generator itself is thread-safe; draws of concurrent threads interleave in any order.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from ._C import Generator, Tensor, default_generator
+
+__all__ = ["fork_rng", "get_rng_state", "initial_seed", "manual_seed", "seed", "set_rng_state", "thread_safe_generator"]
+
+
+def manual_seed(seed: int) -> Generator:
+    """Restart the default generator from `seed`, an int in [-2**63, 2**64 - 1], and return it."""
+    return default_generator.manual_seed(int(seed))
+
+
+def seed() -> int:
+    """Restart the default generator from a seed the system chose, and return that seed."""
+    return default_generator.seed()
+
+
+def initial_seed() -> int:
+    """The seed the default generator was last started from."""
+    return default_generator.initial_seed()
+
+
+def get_rng_state() -> Tensor:
+    """The default generator's state, a uint8 tensor."""
+    return default_generator.get_state()
+
+
+def set_rng_state(new_state: Tensor) -> None:
+    """Continue the default generator from `new_state`, as `get_rng_state` returned it."""
+    default_generator.set_state(new_state)
+
+
+def thread_safe_generator() -> Generator | None:
+    """The generator of the data-loading thread this runs on; None, meaning the default one, everywhere else."""
+    return None
+
+
+@contextlib.contextmanager
+def fork_rng(devices: Iterable[Any] | None = None, enabled: bool = True, _caller: str = "fork_rng",
+             _devices_kw: str = "devices", device_type: str | None = None) -> Iterator[None]:  # fmt: skip
+    """Inside, draw freely; on leaving, the default generator continues as if nothing had been drawn.
+
+    `devices` other than the CPU have no generator to set aside here, so naming one is an error.
+    """
+    if not enabled:
+        yield
+        return
+    if devices is not None and list(devices):
+        kind = device_type or "cuda"
+        raise RuntimeError(f"{_caller}: {_devices_kw} names devices of type '{kind}', which have no generator. Pass [].")
+    state = default_generator.get_state()
+    try:
+        yield
+    finally:
+        default_generator.set_state(state)
