@@ -168,7 +168,7 @@ def _check_bounds(dtype: Any, low: int, last: int) -> None:
             raise RuntimeError(f"random_: {label} is out of bounds for {dtype.name}, got {value}.")
         limit = 1 << DIGITS.get(dtype, 64)
         if not -limit <= value <= limit:
-            message = f"random_: {label} is out of bounds [-{limit}, {limit}], where {dtype.name} counts every integer; got {value}"
+            message = f"random_: {label} is outside [-{limit}, {limit}], where {dtype.name} counts every integer; got {value}"
             warnings.warn(message, UserWarning, stacklevel=4)
 
 
