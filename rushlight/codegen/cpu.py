@@ -22,7 +22,7 @@ def host_target() -> Target:
     triple = llvm.get_default_triple()
     flags = llvm.get_host_cpu_features()
     features = flags.flatten() if flags else ""
-    bits, registers = 128, 32
+    bits, registers, is_arm = 128, 32, triple.startswith("aarch64")
     if triple.startswith("x86_64"):
         bits, registers = 128, 16
         if flags.get("avx512f") and flags.get("avx512vl") and flags.get("avx512bw"):
@@ -31,7 +31,7 @@ def host_target() -> Target:
             bits = 256
         features += ",-prefer-256-bit"
     return Target("host", triple, llvm.get_host_cpu_name(), features, bits, registers,
-                  fma_overwrites_addend=triple.startswith("aarch64"))  # fmt: skip
+                  fma_overwrites_addend=is_arm, has_maximum=is_arm)  # fmt: skip
 
 
 def resolve_target(target: str | Target) -> Target:

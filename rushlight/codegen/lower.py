@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..loops.expr import BUILD, Value, arg, const, load, walk
+from ..loops.expr import BUILD, Value, arg, const, load, node, rewrite, walk
 from ..loops.nest import Assign, Check, For, If, Local, Nest, Reduce, Statement, Store, map_values, values_of
 from . import primitives as p
 from .registers import NotVector, Reg, Scope, VectorLoop
@@ -123,9 +123,9 @@ class Lowering(Addressing):
     def height(self, value: Value) -> int:
         """Length of the longest chain of operations below a Value."""
         if value not in self.heights:
-            for node in walk((value,)):
-                if node not in self.heights:
-                    self.heights[node] = 1 + max([self.heights[a] for a in node.args], default=0)
+            for item in walk((value,)):
+                if item not in self.heights:
+                    self.heights[item] = 1 + max([self.heights[a] for a in item.args], default=0)
         return self.heights[value]
 
     def compute(self, value: Value) -> None:
@@ -285,15 +285,15 @@ class Lowering(Addressing):
         known = self.uses.get(value)
         if known is not None:
             return known
-        for node in walk((value,)):
-            if node in self.uses:
+        for item in walk((value,)):
+            if item in self.uses:
                 continue
-            own = {node.attr} if node.op == "var" else set()
-            if node.op in ("arg", "load"):
-                own = {("operand", node.attr)}
-                if node.op == "arg":
-                    own |= self.dependencies(self.nest.point[node.attr])
-            self.uses[node] = frozenset(own.union(*[self.uses[a] for a in node.args]))
+            own = {item.attr} if item.op == "var" else set()
+            if item.op in ("arg", "load"):
+                own = {("operand", item.attr)}
+                if item.op == "arg":
+                    own |= self.dependencies(self.nest.point[item.attr])
+            self.uses[item] = frozenset(own.union(*[self.uses[a] for a in item.args]))
         return self.uses[value]
 
     def forget(self, changed: set) -> None:
@@ -362,10 +362,25 @@ class Lowering(Addressing):
         return group
 
     def stores(self, group: list[Store]) -> None:
-        values = [self.evaluate(self.combined(s)) for s in group]
+        atomic = self.target.is_gpu  # there, other threads may be combining into the same element
+        values = [self.evaluate(s.value if atomic else self.combined(s)) for s in group]
         for s, reg in zip(group, values, strict=True):
-            self.write_operand(s.operand, s.index, reg, s.combine)
+            if atomic and s.combine != "set":
+                self.combine_atomically(s, reg)
+            else:
+                self.write_operand(s.operand, s.index, reg, s.combine)
         self.forget({("operand", s.operand) for s in group})
+
+    def combine_atomically(self, s: Store, reg: Reg) -> None:
+        code, lines = reg.code, self.scopes[-1].lines
+        kind = "f" if code in ("f32", "f64") else "" if s.combine in ("add", "mul") else "u" if code[0] == "u" else ""
+        has_instruction = code[1:] in ("32", "64") and (s.combine == "add" or (s.combine != "mul" and kind != "f"))
+        if not has_instruction:
+            raise NotImplementedError(f"codegen: no atomic {s.combine} of {code} on {self.target.name}")
+        offset, _, step_type = self.place(s.operand, s.index)
+        pointer = self.scalar_address(s.operand, self.evaluate(offset), step_type, self.scopes[-1].depth)
+        ty = p.type_of(code, 0)
+        self.out.emit(lines, f"atomicrmw {kind}{s.combine} ptr {pointer}, {ty} {reg.parts[0]} monotonic")
 
     def combined(self, s: Store) -> Value:
         if s.combine == "set":
@@ -575,14 +590,27 @@ def stored_operands(body: Sequence[Statement]) -> set[int]:
 
 def lower_nest(nest: Nest, target: Target) -> str:
     """LLVM IR text of the kernel; named calls are expanded first."""
-    return Lowering(expand_calls(nest), target).text()
+    return Lowering(expand_calls(nest, target), target).text()
 
 
-def expand_calls(nest: Nest) -> Nest:
-    """The nest with named functions replaced by primitives."""
+def expand_calls(nest: Nest, target: Target) -> Nest:
+    """The nest with named functions replaced by primitives, or by instructions the target has for them."""
     values = values_of(nest)
-    if not any(node.op == "call" for node in walk(values)):
+    if not any(item.op == "call" for item in walk(values)):
         return nest
-    from ..loops.math import lower  # its tables take milliseconds to load, and plain arithmetic needs none of them
+    changed = rewrite(values, _native) if target.has_maximum else values
+    if any(item.op == "call" for item in walk(changed)):
+        from ..loops.math import lower  # its tables take milliseconds to load, and plain arithmetic needs none of them
 
-    return map_values(nest, dict(zip(values, lower(values), strict=True)))
+        changed = lower(changed)
+    return map_values(nest, dict(zip(values, changed, strict=True)))
+
+
+# Functions that are one instruction on targets with `has_maximum`: the larger or smaller, NaN if either is NaN.
+NATIVE = frozenset(("maximum", "minimum"))
+
+
+def _native(value: Value) -> Value | None:
+    if value.op == "call" and value.attr in NATIVE and value.dtype in ("f32", "f64"):
+        return node(value.attr, value.args, value.dtype)
+    return None

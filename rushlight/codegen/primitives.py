@@ -124,7 +124,8 @@ _COMPARE = {
     "eq": ("eq", "eq", "oeq"), "ne": ("ne", "ne", "une"),
 }  # fmt: skip
 _FLOAT_INTRINSICS = {"sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "trunc": "trunc", "rint": "rint",
-                     "copysign": "copysign", "fma": "fma", "abs": "fabs"}  # fmt: skip
+                     "copysign": "copysign", "fma": "fma", "abs": "fabs", "maximum": "maximum",
+                     "minimum": "minimum"}  # fmt: skip
 
 
 def primitive(out: Output, lines: list[str], op: str, code: str, source: str, lanes: int, args: list[str]) -> str:

@@ -15,7 +15,10 @@ from ..loops.record import Record
 
 
 class Target(Record):
-    """vector_bits 0 means scalar code; is_gpu makes the outermost loop a grid-stride loop."""
+    """vector_bits 0 means scalar code; is_gpu makes the outermost loop a grid-stride loop.
+
+    fma_overwrites_addend: see `Lowering.reload`. has_maximum: NaN-propagating minimum and maximum are instructions.
+    """
 
     name: str
     triple: str
@@ -25,6 +28,7 @@ class Target(Record):
     registers: int = 32
     pointer_size: int = 8
     fma_overwrites_addend: bool = False
+    has_maximum: bool = False
     is_gpu: bool = False
     linkage: str = ""
 
@@ -32,9 +36,10 @@ class Target(Record):
 _TARGETS = (
     Target("x86-64-avx2", "x86_64-unknown-linux-gnu", "x86-64-v3", vector_bits=256, registers=16),
     Target("x86-64-avx512", "x86_64-unknown-linux-gnu", "x86-64-v4", "-prefer-256-bit", vector_bits=512),
-    Target("aarch64", "aarch64-unknown-linux-gnu", "generic", "+neon", fma_overwrites_addend=True),
+    Target("aarch64", "aarch64-unknown-linux-gnu", "generic", "+neon", fma_overwrites_addend=True, has_maximum=True),
     Target("riscv64", "riscv64-unknown-linux-gnu", "generic-rv64", "+m,+a,+f,+d,+c,+v"),
-    Target("wasm32", "wasm32-unknown-unknown", "generic", "+simd128,+nontrapping-fptoint", registers=16, pointer_size=4),
+    Target("wasm32", "wasm32-unknown-unknown", "generic", "+simd128,+nontrapping-fptoint", registers=16, pointer_size=4,
+           has_maximum=True),
     Target("nvptx64", "nvptx64-nvidia-cuda", "sm_80", "+ptx80", 0, is_gpu=True, linkage="ptx_kernel "),
 )
 TARGETS = {target.name: target for target in _TARGETS}

@@ -213,6 +213,19 @@ def test_rare_select_and_table():
         np.testing.assert_array_equal(outs[1], np.array([10, 20, 30, 40])[np.minimum(np.abs(a), 3).astype(int)])
 
 
+@pytest.mark.parametrize("code", ["f16", "f32", "f64"])
+def test_maximum_and_minimum_keep_nan(code):
+    x, y = e.arg(0, code), e.arg(1, code)
+    nest = pointwise_nest("extremes", [code, code], [code, code], [e.call("maximum", x, y), e.call("minimum", x, y)])
+    a, b = sample(code, (2, 45)), sample(code, (2, 45))
+    a[0, ::7] = np.nan
+    b[0, ::5] = np.nan
+    high, low = np.zeros_like(a), np.zeros_like(a)
+    run_pointwise(nest, [a, b], [high, low])
+    np.testing.assert_array_equal(high, np.maximum(a, b))
+    np.testing.assert_array_equal(low, np.minimum(a, b))
+
+
 def test_deep_expression_needs_no_recursion():
     x = e.arg(0, "f32")
     value = x

@@ -82,6 +82,14 @@ def test_ptxas_accepts(name, tmp_path):
     assert done.returncode == 0, done.stderr
 
 
+def test_gpu_combines_atomically():
+    assert "atom." in codegen.emit_ptx(NESTS["scatter_add"]) or "red." in codegen.emit_ptx(NESTS["scatter_add"])
+    product = Nest("product", operands(["f32", "i64"], ["f32"]), (), rows(
+        Store(2, e.load(1, i, "i64"), e.load(0, i, "f32"), "mul")))  # fmt: skip
+    with pytest.raises(NotImplementedError, match="atomic mul"):
+        codegen.emit_ptx(product)
+
+
 def test_unknown_target_names_the_known_ones():
     with pytest.raises(ValueError, match="riscv64"):
         find_target("pdp11")
