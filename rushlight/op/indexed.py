@@ -1,0 +1,475 @@
+"""Indexed ops: every output element is computed from elements at computed places (gather), or every input element is
+combined into a computed place (scatter).
+
+Enters: a definition with `meta` and either `loops(at, ...)`, the value of output element `at`, or `writes(at, out, ...)`,
+the place and value each loop position writes. Tensor arguments arrive as `Elements`: `x[indices]` is a load. Leaves:
+one kernel per combination of types, ranks and baked arguments; sizes, strides and numbers named in `runtime` are
+run-time parameters. Refuses: indices out of range. A check stands before every computed access, so memory outside
+a tensor is never touched; the first bad index found raises IndexError with the op, the index and the size.
+
+Scatter loops that may meet in one element (`serial`) run in order on one thread; the others are divided among
+threads. So results never depend on the number of threads, repeated indices included.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple
+
+from .. import _C
+from ..loops.expr import Value, and_, bitcast, cast, complex_, const, ge, idiv, irem, load, lt, min_, select, var, walk
+from ..loops.nest import Check, For, Nest, Statement, Store, operands, rows
+from .definition import KIND_PLANNED, OpDefinition
+from .extern import Spec
+from .pointwise import check_devices, compile_for, compute_code, device_of, scalars
+from .reduction import GRAIN, as_step, product
+from .results import result_type
+
+ZERO = const(0, "i64")
+DIM_BITS = 6             # an error code holds the index and, in its low bits, which dim it was for
+
+
+class Elements:
+    """A tensor argument inside `loops`: `x[i, j]` loads, `x.shape` holds run-time sizes."""
+
+    def __init__(self, operand: int, name: str, code: str, ones: tuple[bool, ...]) -> None:
+        self.operand, self.code, self.ones = operand, code, ones
+        self.ndim = len(ones)
+        self.shape = tuple(const(1, "i64") if one else var(f"{name}.n{d}") for d, one in enumerate(ones))
+        self.strides = tuple(ZERO if one else var(f"{name}.s{d}") for d, one in enumerate(ones))
+
+    def place(self, at: Sequence[Value]) -> Value:
+        """Element index of position `at`; dims of size 1 repeat."""
+        offset = ZERO
+        for i, stride in zip(at, self.strides, strict=True):
+            offset = offset + i * stride
+        return offset
+
+    def __getitem__(self, at: Any) -> Value:
+        return load(self.operand, self.place(at if isinstance(at, tuple) else (at,)), self.code)
+
+    def broadcast(self, at: Sequence[Value]) -> Value:
+        """The element this tensor has at `at` once expanded."""
+        return self[tuple(at[len(at) - self.ndim :])]
+
+
+class At(tuple):
+    """A loop position; remembers the checks its computed indices need."""
+
+    checks: list[tuple[Value, Value]]
+
+    def replace(self, dim: int, value: Value) -> tuple[Value, ...]:
+        return (*self[:dim], value, *self[dim + 1 :])
+
+    def at_least(self, ndim: int) -> At:
+        """The same position with trailing zeros, for tensors without dims."""
+        if len(self) >= ndim:
+            return self
+        longer = At((*self, *(ZERO,) * (ndim - len(self))))
+        longer.checks = self.checks
+        return longer
+
+    def bounded(self, index: Value, size: Value, dim: int = 0, negative: bool = True) -> Value:
+        """`index` checked against `size`; with `negative`, counted from the end where below 0."""
+        index = cast(index, "i64")
+        low = -size if negative else ZERO
+        shown = (index + select(ge(index, ZERO), const(1, "i64"), ZERO)) * const(1 << DIM_BITS, "i64") + const(dim, "i64")
+        self.checks.append((and_(ge(index, low), lt(index, size)), shown))
+        return select(lt(index, ZERO), index + size, index) if negative else index
+
+
+def decode_error(code: int) -> tuple[int, int]:
+    """(index, dim) of an error cell."""
+    index, dim = code >> DIM_BITS, code & ((1 << DIM_BITS) - 1)
+    return (index - 1 if index > 0 else index), dim
+
+
+class Bound(NamedTuple):
+    """One call prepared: what the kernel depends on, and what it is run with."""
+
+    args: tuple              # tensors as Elements, runtime numbers as Values, the rest as given
+    tensors: tuple           # the tensors, flattened, in operand order
+    params: list[str]
+    values: list[int]
+    key: tuple
+
+
+class Indexed(OpDefinition):
+    """A definition in gather form: `meta` gives the output, `loops` one element of it."""
+
+    kind = KIND_PLANNED
+    runtime: ClassVar[tuple[str, ...]] = ()     # int and number parameters the kernel takes at run time
+
+    def meta(self, *args: Any) -> Spec:
+        """The output's spec; raises for arguments the op refuses."""
+        raise NotImplementedError
+
+    def loops(self, at: At, *args: Any) -> Value:
+        """The value of output element `at`."""
+        raise NotImplementedError
+
+    def prepare(self, args: tuple) -> tuple | None:
+        """Arguments in the form the kernel takes, or None to run in Python."""
+        return args
+
+    def index_error(self, index: int, dim: int, args: tuple) -> Exception:
+        """The exception for an index out of range."""
+        t = args[0]
+        size = t.shape[dim] if dim < t.ndim else 1
+        return IndexError(f"{self.name}: index {index} is out of bounds for dimension {dim} with size {size}")
+
+    @cached_property
+    def kernels(self) -> dict[tuple, Any]:
+        return {}
+
+    def plan(self, args: tuple) -> Any:
+        check_devices(self.name, tuple(flatten(args)))
+        prepared = self.prepare(args)
+        if prepared is None:
+            return None
+        spec = self.meta(*prepared)
+        device = device_of(args)
+        bound = bind(self, prepared)
+        slots: list[tuple] = [("new", spec.dtype, spec.shape, None, 0, 0)]
+        if device.type == "meta" or 0 in spec.shape:
+            return _C.Plan(len(bound.tensors), device, slots, [])
+        ones = tuple([n == 1 for n in spec.shape])
+        key = (bound.key, ones, spec.dtype.code, device.type)
+        found = self.kernels.get(key)
+        if found is None:
+            nest, checked = self.nest(bound, spec, ones)
+            found = self.kernels[key] = (as_step(compile_for(device, nest)), checked)
+        kernel, checked = found
+        inputs = len(bound.tensors)
+        operand_slots = [*range(inputs), inputs]
+        if checked:
+            slots.append(("temp", _C.int64, (1,), None, 0, 0))
+            operand_slots.append(inputs + 1)
+        loops = [n for n in spec.shape if n != 1]
+        inner = loops[-1] if len(loops) > 1 else 1
+        extent = product(loops[:-1]) if len(loops) > 1 else product(loops)
+        params = [*bound.values, *(loops if len(loops) > 1 else ())]
+        step = (kernel, operand_slots, params, extent, max(1, GRAIN // max(1, inner)), inputs + 1 if checked else -1)
+        return _C.Plan(inputs, device, slots, [step], True, None, self.raiser(prepared) if checked else None)
+
+    def raiser(self, args: tuple) -> Any:
+        shapes = tuple(_Shape(a) if isinstance(a, _C.Tensor) else a for a in args)
+
+        def on_error(code: int) -> None:
+            raise self.index_error(*decode_error(code), shapes)
+
+        return on_error
+
+    def nest(self, bound: Bound, spec: Spec, ones: tuple[bool, ...]) -> tuple[Nest, bool]:
+        """The kernel: outer loop over all dims but the last, vector loop over that."""
+        dims = [d for d, one in enumerate(ones) if not one]
+        sizes = [f"out.n{d}" for d in dims]
+        item, position = var("i"), {}
+        flat = len(dims) <= 1
+        for d in reversed(dims if flat else dims[:-1]):
+            n = var(f"out.n{d}")
+            first = d == dims[0]
+            position[d] = item if first else irem(item, n)
+            item = item if first else idiv(item, n)
+        if not flat:
+            position[dims[-1]] = var("j")
+        at = At(position.get(d, ZERO) for d in range(len(ones)))
+        at.checks = []
+        value = cast(self.loops(at, *bound.args), spec.dtype.code)
+        inputs = [t.dtype.code for t in bound.tensors]
+        cell = len(inputs) + 1
+        checks = [Check(condition, cell, shown) for condition, shown in at.checks]
+        if flat:
+            body = rows(*checks, Store(len(inputs), var("i"), value), vector=not checks)
+        else:
+            out = var("i") * var(sizes[-1]) + var("j")
+            inside = [c for c in checks if depends(c, "j")]
+            before = [c for c in checks if c not in inside]
+            inner = For("j", ZERO, var(sizes[-1]), (*inside, Store(len(inputs), out, value)), vector=not inside)
+            body = rows(*before, inner)
+        made = operands(inputs, [spec.dtype.code], ["i64"] if checks else [])
+        return Nest(self.spec.name, made, (*bound.params, *(() if flat else sizes)), body), bool(checks)
+
+
+class _Shape:
+    """What an error message needs of a tensor; keeps no data alive."""
+
+    def __init__(self, t: Any) -> None:
+        self.shape, self.dtype, self.ndim = tuple(t.shape), t.dtype, t.ndim
+
+
+def depends(check: Check, name: str) -> bool:
+    """Whether a check reads the loop variable `name`."""
+    return any(node.op == "var" and node.attr == name for node in walk((check.condition, check.value)))
+
+
+def flatten(args: Any) -> list:
+    """Tensors among the arguments, lists opened."""
+    found = []
+    for a in args:
+        if isinstance(a, _C.Tensor):
+            found.append(a)
+        elif isinstance(a, (list, tuple)):
+            found.extend([t for t in a if isinstance(t, _C.Tensor)])
+    return found
+
+
+def bind(definition: Any, args: tuple) -> Bound:
+    """Arguments as a kernel sees them."""
+    seen, tensors, params, values, key = [], [], [], [], []
+
+    def elements(t: Any, name: str) -> Elements:
+        ones = tuple([n == 1 for n in t.shape])
+        made = Elements(len(tensors), name, t.dtype.code, ones)
+        tensors.append(t)
+        key.append((t.dtype.code, ones))
+        for d, (n, s) in enumerate(zip(t.shape, t.stride(), strict=True)):
+            if n != 1:
+                params.extend((f"{name}.n{d}", f"{name}.s{d}"))
+                values.extend((n, s))
+        return made
+
+    for p, a in zip(definition.spec.params, args, strict=True):
+        if isinstance(a, _C.Tensor):
+            seen.append(elements(a, p.name))
+        elif isinstance(a, (list, tuple)) and any(isinstance(t, _C.Tensor) for t in a):
+            key.append(tuple([t is None for t in a]))
+            seen.append([None if t is None else elements(t, f"{p.name}{k}") for k, t in enumerate(a)])
+        elif p.name in definition.runtime and a is not None:
+            seen.append(number(p.name, a, params, values))
+            key.append(type(a))
+        else:
+            seen.append(a)
+            key.append(tuple(a) if isinstance(a, list) else a)
+    return Bound(tuple(seen), tuple(tensors), params, values, tuple(key))
+
+
+def number(name: str, value: Any, params: list[str], values: list[int]) -> Value:
+    """A Python number as run-time parameters: integers as they are, floats by their bits."""
+    if isinstance(value, (bool, int)):
+        params.append(name)
+        values.append(int(value))
+        return var(name)
+    parts = []
+    for k, part in enumerate((value.real, value.imag) if isinstance(value, complex) else (value,)):
+        params.append(f"{name}.{k}")
+        values.append(struct.unpack("q", struct.pack("d", part))[0])
+        parts.append(bitcast(var(f"{name}.{k}"), "f64"))
+    return complex_(*parts) if isinstance(value, complex) else parts[0]
+
+
+# --- scatter ------------------------------------------------------------------------------------------------------------
+
+
+class Scattered(Indexed):
+    """A definition in scatter form: starts from a copy of the first argument, or from it (in-place), and writes."""
+
+    def space(self, *args: Any) -> tuple[int, ...]:
+        """Sizes of the loops."""
+        raise NotImplementedError
+
+    def serial(self, *args: Any) -> frozenset[int]:
+        """Loops whose positions may write the same element; they run in order."""
+        raise NotImplementedError
+
+    def writes(self, at: At, out: Elements, *args: Any) -> tuple[tuple[Value, ...], Value]:
+        """(output position, value to combine there) for loop position `at`."""
+        raise NotImplementedError
+
+    def combine(self, s: Any, old: Value, new: Value, *args: Any) -> Value:
+        """What the element becomes; by default the new value."""
+        return new
+
+    def meta(self, input: Any, *args: Any) -> Spec:
+        return Spec(tuple(input.shape), input.dtype)
+
+    def check(self, *args: Any) -> None:
+        """Raise for arguments the op refuses."""
+
+    def plan(self, args: tuple) -> Any:
+        check_devices(self.name, tuple(flatten(args)))
+        prepared = self.prepare(args)
+        if prepared is None:
+            return None
+        self.check(*prepared)
+        target = prepared[0]
+        device = device_of(args)
+        bound = bind(self, prepared)
+        inputs = len(bound.tensors)
+        if self.is_inplace:
+            if target._overlaps_itself():
+                raise RuntimeError(
+                    f"{self.name}: unsupported operation: more than one element of the written-to tensor refers to a single "
+                    "memory location. Please clone() the tensor before performing the operation."
+                )
+            if any(shares_memory(target, t) for t in bound.tensors[1:]):
+                return None
+            slots: list[tuple] = [("arg", None, (), None, 0, 0)]
+        else:
+            slots = [("new", target.dtype, tuple(target.shape), None, 0, 0)]
+        space = self.space(*prepared)
+        if device.type == "meta":
+            return _C.Plan(inputs, device, slots, [])
+        steps = [] if self.is_inplace else copy_steps(device, target, 0, (inputs, 0), None)
+        if 0 not in space:
+            steps.append(self.scatter_step(bound, prepared, space, target, slots, device))
+        return _C.Plan(inputs, device, slots, steps, True, None, self.raiser(prepared))
+
+    def run(self, *args: Any) -> Any:
+        """An argument shares memory with the tensor written: it is copied first."""
+        target = args[0]
+        copied = [a.clone() if k and isinstance(a, _C.Tensor) and shares_memory(target, a) else a for k, a in enumerate(args)]
+        return self.plan(tuple(copied))(*flatten(copied))
+
+    def scatter_step(self, bound: Bound, args: tuple, space: tuple[int, ...], target: Any, slots: list, device: Any) -> tuple:
+        serial = self.serial(*args)
+        ones = tuple([n == 1 for n in space])
+        out_ones = tuple([n == 1 for n in target.shape])
+        inputs = len(bound.tensors)
+        key = (bound.key, ones, out_ones, serial, device.type)
+        found = self.kernels.get(key)
+        if found is None:
+            nest, checked = self.scatter_nest(bound, target, space, ones, serial)
+            found = self.kernels[key] = (as_step(compile_for(device, nest)), checked)
+        kernel, checked = found
+        loops = [d for d in range(len(space)) if not ones[d]]
+        lane = loops[-1] if loops and loops[-1] not in serial else None
+        shared = [d for d in loops if d not in serial and d != lane]
+        inner = product(space[d] for d in loops if d in serial)
+        out_strides = target.stride() if self.is_inplace else contiguous_strides(target.shape)
+        values = [*bound.values]
+        for n, s in zip(target.shape, out_strides, strict=True):
+            if n != 1:
+                values.extend((n, s))
+        values.extend([space[d] for d in loops])
+        extent = product(space[d] for d in shared)
+        if lane is not None:
+            width = max(64, GRAIN // max(1, inner) // 64 * 64)
+            blocks = -(-space[lane] // width)
+            values.extend((width, blocks))
+            extent *= blocks
+            inner *= min(width, space[lane])
+        operand_slots = [*range(inputs), inputs]
+        error = -1
+        if checked:
+            error = inputs + len(slots)
+            slots.append(("temp", _C.int64, (1,), None, 0, 0))
+            operand_slots.append(error)
+        return (kernel, operand_slots, values, extent, max(1, GRAIN // max(1, inner)), error)
+
+    def scatter_nest(self, bound: Bound, target: Any, space: tuple[int, ...], ones: tuple[bool, ...], serial: frozenset[int]) -> tuple[Nest, bool]:
+        """Outer loop over shared positions, then the serial loops, then lanes of the last loop if it is free."""
+        inputs = [t.dtype.code for t in bound.tensors]
+        out = Elements(len(inputs), "out", target.dtype.code, tuple([n == 1 for n in target.shape]))
+        loops = [d for d in range(len(ones)) if not ones[d]]
+        lane = loops[-1] if loops and loops[-1] not in serial else None
+        shared = [d for d in loops if d not in serial and d != lane]
+        params = [*bound.params]
+        for n, s in zip(out.shape, out.strides, strict=True):
+            if n.op == "var":
+                params.extend((n.attr, s.attr))
+        params.extend([f"loop{d}" for d in loops])
+        item, position = var("i"), {}
+        if lane is not None:
+            params.extend(("width", "blocks"))
+            block, item = irem(item, var("blocks")), idiv(item, var("blocks"))
+            position[lane] = var(f"at{lane}")
+        for d in reversed(shared):
+            first = d == shared[0]
+            position[d] = item if first else irem(item, var(f"loop{d}"))
+            item = item if first else idiv(item, var(f"loop{d}"))
+        for d in loops:
+            if d in serial:
+                position[d] = var(f"at{d}")
+        at = At(position.get(d, ZERO) for d in range(len(ones)))
+        at.checks = []
+        place, value = self.writes(at, out, *bound.args)
+        compute = compute_code(out.code)
+        index = out.place(place)
+        result = self.combine(scalars, cast(load(out.operand, index, out.code), compute), cast(value, compute), *bound.args)
+        body: list[Statement] = [Store(out.operand, index, cast(cast(result, compute), out.code))]
+        checks = [Check(condition, len(inputs) + 1, shown) for condition, shown in at.checks]
+        variables = [f"at{d}" for d in loops if d in serial] + ([f"at{lane}"] if lane is not None else [])
+        for level in range(len(variables) - 1, -1, -1):
+            name = variables[level]
+            own = [c for c in checks if depends(c, name) and not any(depends(c, v) for v in variables[level + 1 :])]
+            d = int(name[2:])
+            if d == lane:
+                first = block * var("width")
+                bounds = (first, min_(first + var("width"), var(f"loop{d}")))
+            else:
+                bounds = (ZERO, var(f"loop{d}"))
+            body = [For(name, *bounds, (*own, *body), vector=d == lane and not own)]
+        own = [c for c in checks if not any(depends(c, v) for v in variables)]
+        made = operands(inputs, [out.code], ["i64"] if checks else [])
+        return Nest(self.spec.name, made, tuple(params), rows(*own, *body)), bool(checks)
+
+
+def shares_memory(a: Any, b: Any) -> bool:
+    """Whether two tensors look at the same storage."""
+    return a.numel() > 0 and b.numel() > 0 and a.untyped_storage()._cdata == b.untyped_storage()._cdata
+
+
+def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
+    """Row-major strides."""
+    strides, step = [], 1
+    for n in reversed(shape):
+        strides.append(step)
+        step *= max(n, 1)
+    return tuple(reversed(strides))
+
+
+# --- copies -------------------------------------------------------------------------------------------------------------
+
+_copy_kernels: dict[tuple, Any] = {}
+
+
+def copy_steps(device: Any, source: Any, slot: int, target: tuple[int, int], strides: Sequence[int] | None, dtype: Any = None) -> list:
+    """Steps that copy tensor `source` (in `slot`) to `target`, a (slot, byte offset), laid out with `strides`."""
+    dtype = dtype or source.dtype
+    if strides is None:
+        strides = contiguous_strides(source.shape)
+    axes: list[list[int]] = []
+    for n, s, o in zip(source.shape, source.stride(), strides, strict=True):
+        if n == 0:
+            return []
+        if n == 1:
+            continue
+        if axes and axes[-1][1] == n * s and axes[-1][2] == n * o:
+            axes[-1] = [axes[-1][0] * n, s, o]
+        else:
+            axes.append([n, s, o])
+    axes = axes or [[1, 0, 0]]
+    key = (source.dtype.code, dtype.code, len(axes), device.type)
+    kernel = _copy_kernels.get(key)
+    if kernel is None:
+        kernel = _copy_kernels[key] = as_step(compile_for(device, copy_nest(source.dtype.code, dtype.code, len(axes))))
+    params = [a[0] for a in axes] + [a[1] for a in axes] + [a[2] for a in axes]
+    numel = product(a[0] for a in axes)
+    if len(axes) == 1:
+        return [(kernel, [slot, target], params, numel, GRAIN, -1)]
+    inner = axes[-1][0]
+    return [(kernel, [slot, target], params, numel // inner, max(1, GRAIN // inner), -1)]
+
+
+def copy_nest(source: str, target: str, rank: int) -> Nest:
+    """Strided copy of any rank: outer dims flattened, the last one in vectors."""
+    sizes, reads, stores = ([f"{p}{d}" for d in range(rank)] for p in "nso")
+    last = var("i" if rank == 1 else "j")
+    read, store = last * var(reads[-1]), last * var(stores[-1])
+    item = var("i")
+    for d in range(rank - 2, -1, -1):
+        at = irem(item, var(sizes[d])) if d else item
+        read, store = read + at * var(reads[d]), store + at * var(stores[d])
+        item = idiv(item, var(sizes[d])) if d else item
+    move = Store(1, store, cast(load(0, read, source), target))
+    body = rows(move, vector=True) if rank == 1 else rows(For("j", ZERO, var(sizes[-1]), (move,), vector=True))
+    return Nest("copy", operands([source], [target]), (*sizes, *reads, *stores), body)
+
+
+def named(definition: Any, parts: Sequence[Any]) -> Any:
+    """Several results as the op returns them."""
+    names = definition.spec.return_names
+    return result_type(definition.spec.name, names)(tuple(parts)) if names else tuple(parts)

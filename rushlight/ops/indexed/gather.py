@@ -1,0 +1,279 @@
+"""Elements picked by index tensors: gather, index_select, take and advanced indexing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rushlight import _C
+from rushlight.loops.expr import cast, const, idiv, irem
+from rushlight.op import Composite, Meta, Spec, find_op, wrap_dim
+from rushlight.op.indexed import Indexed
+
+INDEX_TYPES = (_C.int64, _C.int32)
+ONE = const(1, "i64")
+
+
+def check_index_dtype(name: str, index: Any) -> None:
+    """int64 and int32 are the types of indices."""
+    if index.dtype not in INDEX_TYPES:
+        raise RuntimeError(f"{name}(): Expected dtype int32 or int64 for index, got {index.dtype.name}")
+
+
+def with_dims(t: Any) -> Any:
+    """A 0-d tensor seen as one of one element."""
+    return t if t.ndim else t.unsqueeze(0)
+
+
+class Gather(Indexed):
+    """out[i][j] = input[index[i][j]][j], for dim 0 of two, and so on."""
+
+    schema = "gather(Tensor input, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor"
+
+    def prepare(self, args):
+        input, dim, index, _ = args
+        dim = wrap_dim(self.name, dim, input.ndim)
+        if index.numel():
+            check_index_dtype("gather", index)
+            check_index_fits("gather", input, index, dim, "self")
+        return (with_dims(input), dim, index, False)
+
+    def meta(self, input, dim, index, sparse_grad):
+        return Spec(tuple(index.shape), input.dtype)
+
+    def loops(self, at, input, dim, index, sparse_grad):
+        picked = at.bounded(index[tuple(at)], input.shape[dim], dim, negative=False)
+        return input[at.at_least(1).replace(dim, picked)]
+
+    def index_error(self, index, dim, args):
+        return RuntimeError(f"gather(): index {index} is out of bounds for dimension {dim} with size {args[0].shape[dim]}")
+
+    def vjp(self, g, input: Meta, dim, index):
+        return {"input": g.new_zeros(input.shape).scatter_add(dim, index, g)}
+
+
+def check_index_fits(name: str, input: Any, index: Any, dim: int, what: str) -> None:
+    """Same rank, and no larger than `input` apart from `dim`."""
+    if max(index.ndim, 1) != max(input.ndim, 1):
+        raise RuntimeError(f"{name}(): Index tensor must have the same number of dimensions as {what} tensor, got {index.ndim} and {input.ndim}")
+    for d in range(index.ndim if input.ndim else 0):
+        if d != dim and index.shape[d] > input.shape[d]:
+            raise RuntimeError(
+                f"{name}(): Size does not match at dimension {d} expected index {list(index.shape)} to be no larger than {what} "
+                f"{list(input.shape)} apart from dimension {dim}"
+            )
+
+
+class TakeAlongDim(Composite):
+    """Elements of `input` picked by `indices` along `dim`, both broadcast against each other elsewhere."""
+
+    schema = "take_along_dim(Tensor input, Tensor indices, int? dim=None) -> Tensor"
+
+    def compute(self, input, indices, dim):
+        if indices.dtype not in INDEX_TYPES:
+            raise RuntimeError(f"take_along_dim(): dtype of indices should be Long but got {indices.dtype.name}")
+        if dim is None:
+            return input.reshape(-1).gather(0, indices.reshape(-1))
+        if input.ndim != indices.ndim:
+            raise RuntimeError(
+                f"take_along_dim(): input and indices should have the same number of dimensions, but got {input.ndim} dimensions for "
+                f"input, and {indices.ndim} dimensions for indices"
+            )
+        dim = wrap_dim("take_along_dim", dim, input.ndim)
+        common = broadcast_shapes([[1 if d == dim else n for d, n in enumerate(t.shape)] for t in (input, indices)])
+        sizes = [[t.shape[dim] if d == dim else n for d, n in enumerate(common)] for t in (input, indices)]
+        return input.expand(sizes[0]).gather(dim, indices.expand(sizes[1]))
+
+
+def broadcast_shapes(shapes: Sequence[Sequence[int]]) -> tuple[int, ...]:
+    """The common shape; IndexError where there is none."""
+    ndim = max((len(s) for s in shapes), default=0)
+    result = [1] * ndim
+    for shape in shapes:
+        for k, n in enumerate(shape):
+            at = ndim - len(shape) + k
+            if result[at] == 1:
+                result[at] = n
+            elif n not in (1, result[at]):
+                raise IndexError(f"shape mismatch: indexing tensors could not be broadcast together with shapes {', '.join(str(list(s)) for s in shapes)}")
+    return tuple(result)
+
+
+class IndexSelect(Indexed):
+    """Slices of `input` along `dim`, in the order given by the 1-D `index`."""
+
+    schema = "index_select(Tensor input, int dim, Tensor index) -> Tensor"
+
+    def prepare(self, args):
+        input, dim, index = args
+        check_index_dtype("index_select", index)
+        if index.ndim > 1:
+            raise IndexError(f"index_select(): Index is supposed to be a vector, got shape {list(index.shape)}")
+        return (input, wrap_dim(self.name, dim, input.ndim), with_dims(index))
+
+    def meta(self, input, dim, index):
+        if not input.ndim:
+            if index.shape[0] != 1:
+                raise RuntimeError("index_select(): Index to scalar can have only 1 value, got 1 dim(s) of more")
+            return Spec((), input.dtype)
+        return Spec((*input.shape[:dim], index.shape[0], *input.shape[dim + 1 :]), input.dtype)
+
+    def loops(self, at, input, dim, index):
+        full = at.at_least(1)
+        size = input.shape[dim] if input.ndim else ONE
+        picked = at.bounded(index[full[dim]], size, dim, negative=False)
+        return input[full.replace(dim, picked)] if input.ndim else input[()]
+
+    def index_error(self, index, dim, args):
+        size = args[0].shape[dim] if args[0].ndim else 1
+        return IndexError(f"index_select(): index out of range in self: index {index} is out of bounds for dimension {dim} with size {size}")
+
+    def vjp(self, g, input: Meta, dim, index):
+        if not input.ndim:
+            return {"input": g}
+        return {"input": g.new_zeros(input.shape).index_add(dim, index, g)}
+
+
+class Take(Indexed):
+    """Elements of the flattened input, in the shape of `index`."""
+
+    schema = "take(Tensor input, Tensor index) -> Tensor"
+
+    def prepare(self, args):
+        check_index_dtype("take", args[1])
+        if args[1].numel() and not args[0].numel():
+            raise IndexError("take(): tried to take from an empty tensor")
+        return args
+
+    def meta(self, input, index):
+        return Spec(tuple(index.shape), input.dtype)
+
+    def loops(self, at, input, index):
+        return input[flat_position(at, index[tuple(at)], input)]
+
+    def index_error(self, index, dim, args):
+        return IndexError(f"take(): out of range: tried to access index {index} on a tensor of {number_of(args[0].shape)} elements.")
+
+    def vjp(self, g, input: Meta, index):
+        return {"input": g.new_zeros(input.shape).put(index, g, True)}
+
+
+def number_of(shape: Sequence[int]) -> int:
+    """How many elements a shape has."""
+    count = 1
+    for n in shape:
+        count *= n
+    return count
+
+
+def flat_position(at: Any, index: Any, t: Any) -> tuple:
+    """Position in `t` of its flattened element `index`, checked."""
+    size = ONE
+    for n in t.shape:
+        size = size * n
+    rest = at.bounded(cast(index, "i64"), size)
+    position = []
+    for n in reversed(t.shape):
+        position.append(irem(rest, n))
+        rest = idiv(rest, n)
+    return tuple(reversed(position))
+
+
+# --- advanced indexing ------------------------------------------------------------------------------------------------
+
+
+def index_tensors(name: str, input: Any, indices: Sequence[Any]) -> list[Any]:
+    """Masks turned into index tensors; IndexError for other types and for masks of another shape."""
+    if len(flattened := [i for i in indices if i is not None]) == 0:
+        raise IndexError(f"{name}: at least one index must be provided")
+    found: list[Any] = []
+    for i in indices:
+        if i is None or i.dtype in INDEX_TYPES or i.dtype in (_C.int8, _C.int16):
+            found.append(i)
+            continue
+        if i.dtype not in (_C.bool, _C.uint8):
+            raise IndexError(f"tensors used as indices must be long, int, byte or bool tensors, got {i.dtype.name}")
+        for k, n in enumerate(i.shape):
+            at = len(found) + k
+            if at >= input.ndim or input.shape[at] != n:
+                raise IndexError(
+                    f"The shape of the mask {list(i.shape)} at index {k} does not match the shape of the indexed tensor {list(input.shape)} at index {at}"
+                )
+        found.extend(find_op("nonzero")(i, as_tuple=True) if i.ndim else [find_op("nonzero")(i.unsqueeze(0)).squeeze(1)])
+    if len(found) > input.ndim and not (len(flattened) == 1 and flattened[0].ndim == 0):
+        raise IndexError(f"too many indices for tensor of dimension {input.ndim}")
+    return found
+
+
+class Layout:
+    """Where the broadcast index dims and the untouched dims of advanced indexing go."""
+
+    def __init__(self, ndim: int, indices: Sequence[Any], common: int) -> None:
+        self.indexed = [d for d, i in enumerate(indices) if i is not None]
+        self.rest = [d for d in range(ndim) if d not in self.indexed]
+        together = self.indexed[-1] - self.indexed[0] + 1 == len(self.indexed)
+        self.first = self.indexed[0] if together else 0
+        self.common = common
+
+    def split(self, at: Sequence[Any]) -> tuple[list[Any], dict[int, Any]]:
+        """(position among the indices, position by untouched dim) of an output position."""
+        shared = list(at[self.first : self.first + self.common])
+        others = [*at[: self.first], *at[self.first + self.common :]]
+        return shared, dict(zip(self.rest, others, strict=True))
+
+    def shape(self, sizes: Sequence[int], common: Sequence[int]) -> tuple[int, ...]:
+        others = [sizes[d] for d in self.rest]
+        return (*others[: self.first], *common, *others[self.first :])
+
+
+def layout_of(input: Any, indices: Sequence[Any]) -> tuple[Layout, tuple[int, ...]]:
+    """The layout, and the indices' common shape."""
+    common = broadcast_shapes([tuple(i.shape) for i in indices if i is not None])
+    return Layout(input.ndim, indices, len(common)), common
+
+
+def index_position(at: Any, input: Any, indices: Sequence[Any]) -> tuple:
+    """The input position that output position `at` shows."""
+    common = max(i.ndim for i in indices if i is not None)
+    shared, position = Layout(input.ndim, indices, common).split(at)
+    for d, i in enumerate(indices):
+        if i is not None:
+            position[d] = at.bounded(cast(i.broadcast(shared), "i64"), input.shape[d], d)
+    return tuple(position[d] for d in range(input.ndim))
+
+
+class Index(Indexed):
+    """`input[indices]` with an index tensor, a mask or None per dim."""
+
+    schema = "index(Tensor input, Tensor?[] indices) -> Tensor"
+    function = method = False
+
+    def prepare(self, args):
+        input, indices = args
+        if any(i is not None and i.dtype in (_C.bool, _C.uint8) for i in indices):
+            return None
+        indices = index_tensors("index", input, indices)
+        indices += [None] * (input.ndim - len(indices))
+        return (input, indices)
+
+    def run(self, input, indices):
+        found = index_tensors("index", input, indices)
+        if not input.ndim and len(found) == 1:   # a 0-d mask over a 0-d tensor
+            return input.unsqueeze(0).index_select(0, found[0])
+        return find_op("index")(input, found)
+
+    def meta(self, input, indices):
+        layout, common = layout_of(input, indices)
+        if 0 not in common and any(input.shape[d] == 0 for d in layout.indexed):
+            d = next(d for d in layout.indexed if input.shape[d] == 0)
+            raise IndexError(f"index is out of bounds for dimension {d} with size 0")
+        return Spec(layout.shape(input.shape, common), input.dtype)
+
+    def loops(self, at, input, indices):
+        return input[index_position(at, input, indices)]
+
+    def index_error(self, index, dim, args):
+        return IndexError(f"index {index} is out of bounds for dimension {dim} with size {args[0].shape[dim]}")
+
+    def vjp(self, g, input: Meta, indices):
+        return {"input": find_op("_index_put_new")(g.new_zeros(input.shape), indices, g, True)}

@@ -1,0 +1,152 @@
+"""Tensors put together: cat, stack and their relatives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rushlight import _C
+from rushlight.op import Composite, Meta, find_op, wrap_dim
+from rushlight.op.definition import KIND_PLANNED, OpDefinition
+from rushlight.op.indexed import contiguous_strides, copy_steps
+from rushlight.op.pointwise import check_devices, device_of
+from rushlight.promotion import result_type_of
+
+
+def joined_dtype(tensors: Sequence[Any]) -> Any:
+    """The common dtype, found cheaply where all agree."""
+    first = tensors[0].dtype
+    return first if all(t.dtype is first for t in tensors) else result_type_of(tensors)
+
+
+class Cat(OpDefinition):
+    """Tensors one after another along `dim`. Empty 1-D tensors are skipped."""
+
+    schema = "cat(Tensor[] tensors, int dim=0) -> Tensor"
+    aliases = ("concat", "concatenate")
+    method = False
+    kind = KIND_PLANNED
+
+    def plan(self, args):
+        tensors, dim = args
+        if not tensors:
+            raise RuntimeError("cat(): expected a non-empty list of Tensors")
+        check_devices("cat", tuple(tensors))
+        real = [(k, t) for k, t in enumerate(tensors) if not is_skipped(t)]
+        model = real[0][1] if real else tensors[0]
+        for k, t in enumerate(tensors):
+            if t.ndim == 0:
+                raise RuntimeError(f"zero-dimensional tensor (at position {k}) cannot be concatenated")
+        dim = wrap_dim("cat", dim, model.ndim)
+        for k, t in real:
+            if t.ndim != model.ndim:
+                raise RuntimeError(f"Tensors must have same number of dimensions: got {model.ndim} and {t.ndim}")
+            for d in range(t.ndim):
+                if d != dim and t.shape[d] != model.shape[d]:
+                    raise RuntimeError(
+                        f"cat: Sizes of tensors must match except in dimension {dim}. Expected size {model.shape[d]} but got size "
+                        f"{t.shape[d]} for tensor number {k} in the list."
+                    )
+        dtype, device = joined_dtype(tensors), device_of(args)
+        shape = list(model.shape)
+        shape[dim] = sum(t.shape[dim] for _, t in real)
+        strides = contiguous_strides(shape)
+        steps, start, inputs = [], 0, len(tensors)
+        for k, t in real if device.type != "meta" else ():
+            steps += copy_steps(device, t, k, (inputs, start * strides[dim] * dtype.itemsize), strides, dtype)
+            start += t.shape[dim]
+        return _C.Plan(inputs, device, [("new", dtype, tuple(shape), None, 0, 0)], steps)
+
+    def vjp(self, g, tensors: Meta, dim):
+        real = [t for t in tensors if not is_skipped(t)]
+        dim = dim + max(len(t.shape) for t in tensors) if dim < 0 else dim
+        grads, start = [], 0
+        for t in tensors:
+            if real and is_skipped(t) and len(real[0].shape) != 1:
+                grads.append(g.new_zeros(t.shape))
+                continue
+            part = g.narrow(dim, start, t.shape[dim])
+            grads.append(part if t.dtype is g.dtype else (part.real if part.dtype.is_complex and not t.dtype.is_complex else part).to(t.dtype))
+            start += t.shape[dim]
+        return {"tensors": grads}
+
+
+def is_skipped(t: Any) -> bool:
+    """An empty 1-D tensor joins anything, adding nothing."""
+    return len(t.shape) == 1 and t.shape[0] == 0
+
+
+class Stack(OpDefinition):
+    """Tensors of one shape along a new dim."""
+
+    schema = "stack(Tensor[] tensors, int dim=0) -> Tensor"
+    method = False
+    kind = KIND_PLANNED
+
+    def plan(self, args):
+        tensors, dim = args
+        if not tensors:
+            raise RuntimeError("stack expects a non-empty TensorList")
+        check_devices("stack", tuple(tensors))
+        model = tensors[0]
+        dim = wrap_dim("stack", dim, model.ndim + 1)
+        for k, t in enumerate(tensors):
+            if t.shape != model.shape:
+                raise RuntimeError(f"stack expects each tensor to be equal size, but got {list(model.shape)} at entry 0 and {list(t.shape)} at entry {k}")
+        dtype, device, inputs = joined_dtype(tensors), device_of(args), len(tensors)
+        shape = (*model.shape[:dim], inputs, *model.shape[dim:])
+        strides = contiguous_strides(shape)
+        inside = (*strides[:dim], *strides[dim + 1 :])
+        steps = []
+        for k, t in enumerate(tensors) if device.type != "meta" else ():
+            steps += copy_steps(device, t, k, (inputs, k * strides[dim] * dtype.itemsize), inside, dtype)
+        return _C.Plan(inputs, device, [("new", dtype, shape, None, 0, 0)], steps)
+
+    def vjp(self, g, tensors: Meta, dim):
+        grads = []
+        for k, t in enumerate(tensors):
+            part = g.select(dim, k)
+            grads.append(part if t.dtype is g.dtype else (part.real if part.dtype.is_complex and not t.dtype.is_complex else part).to(t.dtype))
+        return {"tensors": grads}
+
+
+class HStack(Composite):
+    """Tensors side by side: along dim 1, or dim 0 for vectors."""
+
+    schema = "hstack(Tensor[] tensors) -> Tensor"
+    method = False
+
+    def compute(self, tensors):
+        tensors = [t.atleast_1d() for t in tensors]
+        return find_op("cat")(tensors, 0 if tensors and tensors[0].ndim == 1 else 1)
+
+
+class VStack(Composite):
+    """Tensors as rows, one above another."""
+
+    schema = "vstack(Tensor[] tensors) -> Tensor"
+    aliases = ("row_stack",)
+    method = False
+
+    def compute(self, tensors):
+        return find_op("cat")([t.atleast_2d() for t in tensors], 0)
+
+
+class DStack(Composite):
+    """Tensors along the third dim."""
+
+    schema = "dstack(Tensor[] tensors) -> Tensor"
+    method = False
+
+    def compute(self, tensors):
+        return find_op("cat")([t.atleast_3d() for t in tensors], 2)
+
+
+class ColumnStack(Composite):
+    """Vectors as the columns of a matrix; matrices side by side."""
+
+    schema = "column_stack(Tensor[] tensors) -> Tensor"
+    method = False
+
+    def compute(self, tensors):
+        return find_op("cat")([t.reshape(t.numel(), 1) if t.ndim <= 1 else t for t in tensors], 1)

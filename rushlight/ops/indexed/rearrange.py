@@ -1,0 +1,348 @@
+"""Elements moved by arithmetic on positions: flip, roll, repeat, tril, triu, diagonals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rushlight import _C
+from rushlight.loops.expr import Value, const, eq, ge, irem, le, lt, select, sub
+from rushlight.op import Composite, Meta, Spec, find_op, wrap_dim, wrap_dims
+from rushlight.op.indexed import Indexed
+
+ZERO, ONE = const(0, "i64"), const(1, "i64")
+
+
+class Flip(Indexed):
+    """The elements in reverse order along `dims`."""
+
+    schema = "flip(Tensor input, int[] dims) -> Tensor"
+
+    def prepare(self, args):
+        return (args[0], tuple(sorted(wrap_dims("flip", args[1], args[0].ndim))))
+
+    def meta(self, input, dims):
+        return Spec(tuple(input.shape), input.dtype)
+
+    def loops(self, at, input, dims):
+        return input[tuple(sub(input.shape[d], ONE) - i if d in dims else i for d, i in enumerate(at))]
+
+    def vjp(self, g, dims):
+        return {"input": g.flip(dims)}
+
+
+class FlipLR(Composite):
+    """The columns in reverse order."""
+
+    schema = "fliplr(Tensor input) -> Tensor"
+
+    def compute(self, input):
+        if input.ndim < 2:
+            raise RuntimeError(f"Input must be >= 2-d, got {input.ndim}-d.")
+        return input.flip(1)
+
+
+class FlipUD(Composite):
+    """The rows in reverse order."""
+
+    schema = "flipud(Tensor input) -> Tensor"
+
+    def compute(self, input):
+        if input.ndim < 1:
+            raise RuntimeError(f"Input must be >= 1-d, got {input.ndim}-d.")
+        return input.flip(0)
+
+
+class Rot90(Composite):
+    """Turned `k` times by 90 degrees, from the first of `dims` towards the second."""
+
+    schema = "rot90(Tensor input, int k=1, int[] dims=[0, 1]) -> Tensor"
+
+    def compute(self, input, k, dims):
+        if len(dims) != 2:
+            raise RuntimeError(f"expected total rotation dims == 2, but got dims = {len(dims)}")
+        if input.ndim < 2:
+            raise RuntimeError(f"expected total dims >= 2, but got total dims = {input.ndim}")
+        a, b = (wrap_dim("rot90", d, input.ndim) for d in dims)
+        if a == b:
+            raise RuntimeError(f"expected rotation dims to be different, but got dim0 = {dims[0]} and dim1 = {dims[1]}")
+        turns = k % 4
+        if turns == 1:
+            return input.flip(b).transpose(a, b)
+        if turns == 2:
+            return input.flip((a, b))
+        return input.flip(a).transpose(a, b) if turns == 3 else input.clone()
+
+
+class RollDim(Indexed):
+    """The elements moved by `shift` along one dim, around the end."""
+
+    schema = "_roll(Tensor input, int shift, int dim) -> Tensor"
+    function = method = False
+    out = False
+    runtime = ("shift",)
+
+    def meta(self, input, shift, dim):
+        return Spec(tuple(input.shape), input.dtype)
+
+    def prepare(self, args):
+        input, shift, dim = args
+        return (input, shift % max(1, input.shape[dim]), dim)
+
+    def loops(self, at, input, shift, dim):
+        moved = at[dim] - shift
+        return input[at.replace(dim, select(lt(moved, ZERO), moved + input.shape[dim], moved))]
+
+    def vjp(self, g, shift, dim):
+        return {"input": find_op("_roll")(g, -shift, dim)}
+
+
+class Roll(Composite):
+    """The elements moved by `shifts` along `dims`, around the end; without dims, of the flattened input."""
+
+    schema = "roll(Tensor input, int[] shifts, int[] dims=[]) -> Tensor"
+
+    def compute(self, input, shifts, dims):
+        if not dims:
+            if len(shifts) != 1:
+                raise RuntimeError(f"shifts and dimensions must align. shifts: {len(shifts)}, dims:0")
+            flat = input.reshape(-1)
+            return find_op("_roll")(flat, shifts[0], 0).reshape(input.shape)
+        if len(dims) != len(shifts):
+            raise RuntimeError(f"shifts and dimensions must align. shifts: {len(shifts)}, dims:{len(dims)}")
+        out = input
+        for shift, dim in zip(shifts, dims, strict=True):
+            out = find_op("_roll")(out, shift, wrap_dim("roll", dim, input.ndim))
+        return out
+
+
+class Repeat(Indexed):
+    """The whole tensor repeated along each dim."""
+
+    schema = "repeat(Tensor input, int[] repeats) -> Tensor"
+    function = False
+
+    def prepare(self, args):
+        input, repeats = args
+        if len(repeats) < input.ndim:
+            raise RuntimeError("Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor")
+        if any(n < 0 for n in repeats):
+            raise RuntimeError(f"repeat: Trying to create tensor with negative dimension in {list(repeats)}")
+        return (input, Sizes(repeats))
+
+    def meta(self, input, repeats):
+        sizes = (1,) * (len(repeats) - input.ndim) + tuple(input.shape)
+        return Spec(tuple(n * r for n, r in zip(sizes, repeats, strict=True)), input.dtype)
+
+    def loops(self, at, input, repeats):
+        return input[tuple(irem(i, n) for i, n in zip(at[len(at) - input.ndim :], input.shape, strict=True))]
+
+    def vjp(self, g, input: Meta, repeats):
+        extra = len(repeats) - len(input.shape)
+        sizes = (1,) * extra + tuple(input.shape)
+        if 0 in g.shape:
+            return {"input": g.new_zeros(input.shape)}
+        split = [n for pair in zip(repeats, sizes, strict=True) for n in pair]
+        summed = g.reshape(split).sum(tuple(range(0, len(split), 2))) if split else g
+        return {"input": summed.reshape(input.shape)}
+
+
+class Sizes(tuple):
+    """Numbers the kernel does not depend on: all tuples of one length share code."""
+
+    __slots__ = ()
+
+    def __new__(cls, items: Any) -> Sizes:
+        return super().__new__(cls, items)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sizes) and len(other) == len(self)
+
+    def __hash__(self) -> int:
+        return hash(("sizes", len(self)))
+
+
+class Tile(Composite):
+    """The whole tensor repeated; missing dims count as 1."""
+
+    schema = "tile(Tensor input, int[] dims) -> Tensor"
+
+    def compute(self, input, dims):
+        return input.repeat((1,) * (input.ndim - len(dims)) + tuple(dims))
+
+
+class RepeatInterleave(Composite):
+    """Each element repeated, along `dim` or of the flattened input."""
+
+    schema = (
+        "repeat_interleave(Tensor input, int repeats, int? dim=None, *, int? output_size=None) -> Tensor",
+        "repeat_interleave(Tensor input, Tensor repeats, int? dim=None, *, int? output_size=None) -> Tensor",
+        "repeat_interleave(Tensor repeats, *, int? output_size=None) -> Tensor",
+    )
+
+    def compute(self, *args):
+        if len(args) == 2:
+            return repeated_positions(args[0])
+        input, repeats, dim, output_size = args
+        if dim is None:
+            input, dim = input.reshape(-1), 0
+        dim = wrap_dim("repeat_interleave", dim, input.ndim)
+        count = input.shape[dim] if input.ndim else 1
+        if isinstance(repeats, int):
+            if repeats < 0:
+                raise RuntimeError("Repeats must be non-negative")
+            repeats = _C.empty((count,), None, _C.int64, input.device).fill_(repeats)
+        elif repeats.ndim == 0 or (repeats.ndim == 1 and repeats.shape[0] == 1):
+            repeats = repeats.reshape(-1).expand((count,))
+        elif repeats.ndim != 1:
+            raise RuntimeError("repeats must be 0-dim or 1-dim tensor")
+        elif repeats.shape[0] != count:
+            raise RuntimeError(f"repeats must have the same size as input along dim, but got repeats.size(0) = {repeats.shape[0]} and input.size({dim}) = {count}")
+        return input.index_select(dim, repeated_positions(repeats))
+
+
+def repeated_positions(repeats: Any) -> Any:
+    """0 repeated repeats[0] times, then 1 repeated repeats[1] times, and so on."""
+    import numpy as np   # loaded with the first call that needs it
+
+    if repeats.ndim != 1:
+        raise RuntimeError("repeat_interleave only accept 1D vector as repeat")
+    if repeats.dtype not in (_C.int64, _C.int32):
+        raise RuntimeError("repeats has to be Long or Int tensor")
+    counts = repeats.to("cpu").contiguous().numpy()
+    if (counts < 0).any():
+        raise RuntimeError("repeats can not be negative")
+    made = np.repeat(np.arange(len(counts), dtype=np.int64), counts)
+    out = _C.empty(made.shape, None, _C.int64, _C.device("cpu"))
+    out.numpy()[...] = made
+    out = out.to(repeats.dtype) if repeats.dtype is not _C.int64 else out
+    return out if repeats.device.type == "cpu" else out.to(repeats.device)
+
+
+# --- triangles and diagonals --------------------------------------------------------------------------------------------
+
+
+class Tril(Indexed):
+    """The lower triangle of each matrix, up to a diagonal; 0 elsewhere."""
+
+    schema = "tril(Tensor input, int diagonal=0) -> Tensor"
+    runtime = ("diagonal",)
+    inplace = True
+
+    def meta(self, input, diagonal):
+        if input.ndim < 2:
+            raise RuntimeError(f"{self.spec.name}: input tensor must have at least 2 dimensions")
+        return Spec(tuple(input.shape), input.dtype)
+
+    def keeps(self, row: Value, column: Value, diagonal: Value) -> Value:
+        return le(column - row, diagonal)
+
+    def loops(self, at, input, diagonal):
+        value = input[tuple(at)]
+        return select(self.keeps(at[-2], at[-1], diagonal), value, const(0, input.code))
+
+    def plan(self, args):
+        return None if self.is_inplace else super().plan(args)
+
+    def run(self, input, diagonal):
+        return input.copy_(find_op(self.spec.name)(input, diagonal))
+
+    def vjp(self, g, diagonal):
+        return {"input": g.tril(diagonal)}
+
+
+class Triu(Tril):
+    """The upper triangle of each matrix, from a diagonal; 0 elsewhere."""
+
+    schema = "triu(Tensor input, int diagonal=0) -> Tensor"
+
+    def keeps(self, row, column, diagonal):
+        return ge(column - row, diagonal)
+
+    def vjp(self, g, diagonal):
+        return {"input": g.triu(diagonal)}
+
+
+def triangle_positions(row: int, col: int, offset: int, lower: bool, dtype: Any, device: Any) -> Any:
+    """[2, count] positions of a triangle, in row-major order."""
+    import numpy as np   # loaded with the first call that needs it
+
+    if row < 0 or col < 0:
+        raise RuntimeError(f"row and col must be non-negative, got row {row} and col {col}")
+    made = np.stack(np.tril_indices(row, offset, col) if lower else np.triu_indices(row, offset, col))
+    out = _C.empty(made.shape, None, _C.int64, _C.device("cpu"))
+    out.numpy()[...] = made
+    return out.to(dtype or _C.int64).to(device or "cpu")
+
+
+class TrilIndices(Composite):
+    """Positions of the lower triangle of a matrix."""
+
+    schema = "tril_indices(int row, int col, int offset=0, *, dtype? dtype=None, layout? layout=None, device? device=None, bool pin_memory=False) -> Tensor"
+    method = False
+    out = False
+
+    def compute(self, row, col, offset, dtype, layout, device, pin_memory):
+        return triangle_positions(row, col, offset, True, dtype, device)
+
+
+class TriuIndices(Composite):
+    """Positions of the upper triangle of a matrix."""
+
+    schema = "triu_indices(int row, int col, int offset=0, *, dtype? dtype=None, layout? layout=None, device? device=None, bool pin_memory=False) -> Tensor"
+    method = False
+    out = False
+
+    def compute(self, row, col, offset, dtype, layout, device, pin_memory):
+        return triangle_positions(row, col, offset, False, dtype, device)
+
+
+class DiagEmbed(Indexed):
+    """Vectors of the last dim as diagonals of new matrices."""
+
+    schema = "diag_embed(Tensor input, int offset=0, int dim1=-2, int dim2=-1) -> Tensor"
+
+    def prepare(self, args):
+        input, offset, dim1, dim2 = args
+        dims = [wrap_dim("diag_embed", d, input.ndim + 1) for d in (dim1, dim2)]
+        if dims[0] == dims[1]:
+            raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
+        return (input, offset, *dims)
+
+    def meta(self, input, offset, dim1, dim2):
+        if not input.ndim:
+            raise RuntimeError("diag_embed: input tensor must have at least 1 dimension")
+        size = input.shape[-1] + abs(offset)
+        shape = list(input.shape[:-1])
+        for d in sorted((dim1, dim2)):
+            shape.insert(d, size)
+        return Spec(tuple(shape), input.dtype)
+
+    def loops(self, at, input, offset, dim1, dim2):
+        row, column = at[dim1] + const(max(-offset, 0) * -1, "i64"), at[dim2] - const(max(offset, 0), "i64")
+        others = [i for d, i in enumerate(at) if d not in (dim1, dim2)]
+        on = eq(row, column) & ge(row, ZERO) & lt(row, input.shape[-1])
+        safe = select(on, row, ZERO)
+        return select(on, input[(*others, safe)], const(0, input.code))
+
+    def vjp(self, g, offset, dim1, dim2):
+        return {"input": g.diagonal(offset, dim1, dim2)}
+
+
+class Diag(Composite):
+    """The diagonal of a matrix, or a matrix with a vector on its diagonal."""
+
+    schema = "diag(Tensor input, int diagonal=0) -> Tensor"
+
+    def compute(self, input, diagonal):
+        if input.ndim not in (1, 2):
+            raise RuntimeError(f"diag(): Supports 1D or 2D tensors. Got {input.ndim}D")
+        return input.diag_embed(diagonal) if input.ndim == 1 else input.diagonal(diagonal).clone()
+
+
+class DiagFlat(Composite):
+    """A matrix with the flattened input on its diagonal."""
+
+    schema = "diagflat(Tensor input, int offset=0) -> Tensor"
+
+    def compute(self, input, offset):
+        return input.reshape(-1).diag_embed(offset)

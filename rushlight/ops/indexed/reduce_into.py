@@ -1,0 +1,92 @@
+"""scatter_reduce: elements combined where an index tensor says, by sum, product, mean, largest or smallest."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rushlight.op import find_op
+from rushlight.op.definition import OpDefinition
+from rushlight.ops.reduction.extremes import highest, lowest
+
+from .scatter import _AlongDim, picked
+
+MODES = ("sum", "prod", "mean", "amax", "amin")
+
+
+class ScatterCombine(_AlongDim):
+    """One pass of scatter_reduce over a tensor that already holds the starting values."""
+
+    schema = "_scatter_combine(Tensor input, int dim, Tensor index, Tensor src, str mode) -> Tensor"
+    function = method = False
+    out = False
+    inplace = True
+
+    def combine(self, s, old, new, input, dim, index, src, mode):
+        if mode == "prod":
+            return old * new
+        if mode in ("amax", "amin"):
+            return (s.maximum if mode == "amax" else s.minimum)(old, new)
+        return old + new
+
+
+def identity(mode: str, code: str) -> Any:
+    """The number that a reduction starts from."""
+    code = {"f16": "f32", "bf16": "f32"}.get(code, code)
+    return {"sum": 0, "mean": 0, "prod": 1}[mode] if mode not in ("amax", "amin") else (lowest if mode == "amax" else highest)(code)
+
+
+class ScatterReduce(OpDefinition):
+    """Elements of `src` combined into `input` where `index` says; without `include_self` old values do not count."""
+
+    schema = "scatter_reduce(Tensor input, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor"
+    inplace = True
+
+    def run(self, input, dim, index, src, reduce, include_self):
+        if reduce not in MODES:
+            raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}")
+        out = input if self.is_inplace else input.clone()
+        if not include_self:
+            out.scatter_(dim, index, identity(reduce, input.dtype.code))
+        find_op("_scatter_combine_")(out, dim, index, src, reduce)
+        if reduce == "mean":
+            counts = members(out, dim, index, src, include_self)
+            out.copy_(out / counts if out.dtype.is_floating_point or out.dtype.is_complex else out.div(counts, rounding_mode="floor"))
+        return out
+
+    def vjp(self, g, input, dim, index, src, reduce, include_self, result):
+        if reduce in ("sum", "mean"):
+            if reduce == "mean":
+                g = g / members(input, dim, index, src, include_self)
+            kept, sent = g, picked(g, dim, index, src)
+        elif reduce == "prod":
+            kept, sent = product_gradients(g, input, dim, index, src, include_self, result)
+        else:
+            fixed = result.detach()
+            mine, theirs = input.detach() == fixed, src.detach() == picked(fixed, dim, index, src)
+            shared = g / mine.to(g.dtype).scatter_add(dim, index, theirs.to(g.dtype))
+            kept, sent = mine * shared, theirs * picked(shared, dim, index, src)
+        if not include_self:
+            kept = kept.scatter(dim, index, 0)
+        return {"input": kept, "src": sent}
+
+
+def members(input: Any, dim: int, index: Any, src: Any, include_self: bool) -> Any:
+    """How many elements were averaged at each place; 1 where there were none."""
+    start = input.detach() * 0
+    start = start.zero_() + (1 if include_self else 0)
+    ones = src.detach() * 0
+    ones = ones.zero_() + 1
+    counts = start.scatter_add(dim, index, ones)
+    return counts.masked_fill(counts == 0, 1)
+
+
+def product_gradients(g: Any, input: Any, dim: int, index: Any, src: Any, include_self: bool, result: Any) -> tuple[Any, Any]:
+    """Gradients of products, by division; elements that are the only 0 of their product are taken out of it first."""
+    safe = input.masked_fill(input.detach() == 0, 1)
+    kept = g * safe.scatter_reduce(dim, index, src, "prod", include_self=include_self) / safe
+    zero = src.detach() == 0
+    zeros = (g.detach() * 0).zero_().scatter_add(dim, index, zero.to(g.dtype))
+    single = zero & (picked(zeros, dim, index, src) == 1)
+    without = input.scatter_reduce(dim, index, src.masked_fill(single, 1), "prod", include_self=include_self)
+    plain = picked(g * result, dim, index, src) / src.masked_fill(zero, 1)
+    return kept, picked(g * without, dim, index, src).where(single, plain)

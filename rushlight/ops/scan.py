@@ -1,0 +1,172 @@
+"""Running sums, products and extremes along a dim."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from rushlight import _C
+from rushlight.op import Meta, find_op, wrap_dim
+from rushlight.op.pointwise import compute_code
+from rushlight.op.reduction import Types
+from rushlight.op.scan import Scan
+from rushlight.ops.reduction.extremes import highest, lowest
+from rushlight.ops.reduction.restore import as_dtype
+from rushlight.promotion import can_cast, rank, to_float
+
+WIDE = {"f16": "f32", "bf16": "f32", "f32": "f64"}
+
+
+def accumulated_types(input: Any, dtype: Any, wide: bool = True) -> Types:
+    """Integers add up in int64; floats one precision up, as errors would pile up along the way."""
+    out = dtype or (_C.int64 if rank(input.dtype) < 2 else input.dtype)
+    return Types(out.code, WIDE.get(out.code, out.code) if wide else compute_code(out.code), (out,))
+
+
+class _Running(Scan):
+    """In-place forms write the result over the input."""
+
+    inplace = True
+
+    def run(self, input, dim, dtype):
+        if dtype is not None and not can_cast(dtype, input.dtype):
+            raise RuntimeError(f"{self.name}: result type {dtype.name} can't be cast to {input.dtype.name}")
+        return input.copy_(find_op(self.spec.name)(input, dim, dtype=dtype or input.dtype))
+
+
+class CumSum(_Running):
+    """Sums of the elements up to each one along `dim`."""
+
+    schema = "cumsum(Tensor input, int dim, *, dtype? dtype=None) -> Tensor"
+
+    def types(self, input, dim, dtype):
+        return accumulated_types(input, dtype)
+
+    def init(self, s, code):
+        return (s.const(0, code),)
+
+    def step(self, s, acc, x, index):
+        return (acc[0] + x,)
+
+    def vjp(self, g, input: Meta, dim):
+        return {"input": as_dtype(reversed_sum(g, dim), input.dtype)}
+
+
+def reversed_sum(g: Any, dim: int) -> Any:
+    """Sums of the elements from each one to the end."""
+    if g.numel() <= 1 or g.shape[dim] == 1:
+        return g
+    return g.flip(dim).cumsum(dim).flip(dim)
+
+
+class CumProd(_Running):
+    """Products of the elements up to each one along `dim`."""
+
+    schema = "cumprod(Tensor input, int dim, *, dtype? dtype=None) -> Tensor"
+
+    def types(self, input, dim, dtype):
+        return accumulated_types(input, dtype)
+
+    def init(self, s, code):
+        return (s.const(1, code),)
+
+    def step(self, s, acc, x, index):
+        return (acc[0] * x,)
+
+    def vjp(self, g, input, result, dim):
+        if input.ndim == 0 or input.numel() == 0:
+            return {"input": as_dtype(g, input.dtype)}
+        dim = wrap_dim("cumprod", dim, input.ndim)
+        factor = input.conj() if input.dtype.is_complex else input
+        if input.device.type == "meta" or not (input.detach() == 0).any().item():
+            value = result.conj() if result.dtype.is_complex else result
+            return {"input": as_dtype(reversed_sum(g * value, dim) / factor, input.dtype)}
+        return {"input": as_dtype(running_product_gradient(g, factor, dim), input.dtype)}
+
+
+def running_product_gradient(g: Any, x: Any, dim: int) -> Any:
+    """Gradient of cumprod where some elements are 0: each element's own products, without it."""
+    cat, n, parts = find_op("cat"), x.shape[dim], []
+    for k in range(n):
+        before = x.narrow(dim, 0, k).prod(dim, True)
+        products = before.expand(before.shape)
+        if k + 1 < n:
+            after = x.narrow(dim, k + 1, n - k - 1).cumprod(dim)
+            products = cat([before, before * after], dim)
+        parts.append((g.narrow(dim, k, n - k) * products).sum(dim, True))
+    return cat(parts, dim)
+
+
+class CumMax(Scan):
+    """The largest element so far along `dim`, and where it is; of equals the last."""
+
+    schema = "cummax(Tensor input, int dim) -> (Tensor values, Tensor indices)"
+
+    def types(self, input, dim):
+        if input.dtype.is_complex:
+            raise RuntimeError(f'"{self.name}" not implemented for {input.dtype.name} tensors')
+        return Types(input.dtype.code, compute_code(input.dtype.code), (input.dtype, _C.int64))
+
+    def init(self, s, code):
+        return (s.const(lowest(code), code), s.const(0, "i64"))
+
+    def beats(self, s: Any, new: Any, old: Any) -> Any:
+        return new >= old
+
+    def step(self, s, acc, x, index):
+        takes = self.beats(s, x, acc[0])
+        if x.dtype[0] == "f":
+            takes = s.isnan(x) | (~s.isnan(acc[0]) & takes)
+        return (s.where(takes, x, acc[0]), s.where(takes, index, acc[1]))
+
+    def vjp(self, g, input: Meta, result, dim):
+        if g[0] is None or not len(input.shape):
+            return {"input": g[0]}
+        return {"input": g[0].new_zeros(input.shape).scatter_add(dim, result[1], g[0])}
+
+
+class CumMin(CumMax):
+    """The smallest element so far along `dim`, and where it is; of equals the last."""
+
+    schema = "cummin(Tensor input, int dim) -> (Tensor values, Tensor indices)"
+
+    def init(self, s, code):
+        return (s.const(highest(code), code), s.const(0, "i64"))
+
+    def beats(self, s, new, old):
+        return new <= old
+
+
+class LogCumSumExp(Scan):
+    """Logarithms of running sums of exponentials along `dim`."""
+
+    schema = "logcumsumexp(Tensor input, int dim) -> Tensor"
+
+    def types(self, input, dim):
+        if input.dtype.is_complex or rank(input.dtype) < 2:
+            raise RuntimeError(f'"logcumsumexp" not implemented for {input.dtype.name} tensors')
+        out = to_float(input.dtype)
+        return Types(out.code, compute_code(out.code), (out,))
+
+    def init(self, s, code):
+        return (s.const(-math.inf, code),)
+
+    def step(self, s, acc, x, index):
+        high, low = s.maximum(acc[0], x), s.minimum(acc[0], x)
+        same = s.eq(high, low) & s.isinf(high)   # inf - inf must not appear
+        return (s.where(same, high, high + s.log1p(s.exp(low - high))),)
+
+    def vjp(self, g, input, result, dim):
+        if not input.ndim:
+            return {"input": g}
+        return {"input": summed_in_logs(g, input, result, dim)}
+
+
+def summed_in_logs(g: Any, x: Any, result: Any, dim: int) -> Any:
+    """exp(x) times the reversed sum of g / exp(result), with positive and negative parts kept as logarithms."""
+    def part(sign: float) -> Any:
+        wanted = (g * sign) > 0
+        log = (g * sign).masked_fill(~wanted, 1).log().masked_fill(~wanted, -math.inf)
+        return ((log - result).flip(dim).logcumsumexp(dim).flip(dim) + x).exp()
+
+    return part(1.0) - part(-1.0)
