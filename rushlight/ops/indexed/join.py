@@ -117,7 +117,7 @@ class HStack(Composite):
     method = False
 
     def compute(self, tensors):
-        tensors = [t.atleast_1d() for t in tensors]
+        tensors = [find_op("atleast_1d")(t) for t in tensors]
         return find_op("cat")(tensors, 0 if tensors and tensors[0].ndim == 1 else 1)
 
 
@@ -129,7 +129,7 @@ class VStack(Composite):
     method = False
 
     def compute(self, tensors):
-        return find_op("cat")([t.atleast_2d() for t in tensors], 0)
+        return find_op("cat")([find_op("atleast_2d")(t) for t in tensors], 0)
 
 
 class DStack(Composite):
@@ -139,7 +139,7 @@ class DStack(Composite):
     method = False
 
     def compute(self, tensors):
-        return find_op("cat")([t.atleast_3d() for t in tensors], 2)
+        return find_op("cat")([find_op("atleast_3d")(t) for t in tensors], 2)
 
 
 class ColumnStack(Composite):

@@ -21,7 +21,22 @@ from .gather import (
 )
 
 
-class _AlongDim(Scattered):
+class _NeedsDims(Scattered):
+    """Without dims there is one element; the op then runs on a view that has one dim."""
+
+    def plan(self, args):
+        return super().plan(args) if args[0].ndim or self.is_inplace else None
+
+    def run(self, *args):
+        if self.is_inplace:
+            return super().run(*args)
+        wrap_dim(self.name, args[1], 0)
+        given = {p.name: a for p, a in zip(self.spec.params, args, strict=True)}
+        lifted = {name: with_dims(a) if isinstance(a, _C.Tensor) else a for name, a in given.items()}
+        return find_op(self.spec.name)(**(lifted | {"dim": 0})).squeeze(0)
+
+
+class _AlongDim(_NeedsDims):
     """What the scatter family shares: loops over `index`, in order along `dim`."""
 
     def prepare(self, args):
@@ -52,18 +67,6 @@ class _AlongDim(Scattered):
     def index_error(self, index, dim, args):
         size = args[0].shape[dim] if args[0].ndim else 1
         return RuntimeError(f"{self.name}(): index {index} is out of bounds for dimension {dim} with size {size}")
-
-    def plan(self, args):
-        return super().plan(args) if args[0].ndim or self.is_inplace else None
-
-    def run(self, *args):
-        """Without dims there is one element; the op runs on a view that has one dim."""
-        if self.is_inplace:
-            return super().run(*args)
-        input, dim, index, *rest = args
-        wrap_dim(self.name, dim, 0)
-        rest = [with_dims(r) if isinstance(r, _C.Tensor) else r for r in rest]
-        return find_op(self.spec.name)(input.unsqueeze(0), 0, with_dims(index), *rest).squeeze(0)
 
 
 def picked(g: Any, dim: int, index: Any, src: Any) -> Any:
@@ -134,7 +137,7 @@ class ScatterAdd(_AlongDim):
 # --- along one dim, by a vector of indices ----------------------------------------------------------------------------
 
 
-class _Slices(Scattered):
+class _Slices(_NeedsDims):
     """What index_add, index_copy and index_fill share: one index per slice along `dim`."""
 
     allow_negative = False
@@ -172,9 +175,6 @@ class _Slices(Scattered):
     def index_error(self, index, dim, args):
         return IndexError(f"{self.name}(): index out of range in self: index {index} is out of bounds for dimension {dim} with size {args[0].shape[dim]}")
 
-    plan = _AlongDim.plan
-    run = _AlongDim.run
-
 
 class IndexAdd(_Slices):
     """A copy of `input` with slices of `source`, times alpha, added to the slices that `index` names."""
@@ -192,13 +192,6 @@ class IndexAdd(_Slices):
     def vjp(self, g, dim, index, source: Meta, alpha):
         part = g.index_select(dim, index).reshape(source.shape)
         return {"input": g, "source": part if alpha == 1 else part * alpha}
-
-    def run(self, *args):
-        *front, alpha = args
-        if self.is_inplace:
-            return Scattered.run(self, *args)
-        wrap_dim(self.name, args[1], 0)
-        return find_op("index_add")(args[0].unsqueeze(0), 0, with_dims(args[2]), with_dims(args[3]), alpha=alpha).squeeze(0)
 
 
 class IndexCopy(_Slices):
