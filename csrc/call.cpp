@@ -189,7 +189,7 @@ static PyObject* call_inplace(Overload* op, PyObject** args, bool record) {
   Tensor* self = as_tensor(args[0]);
   PyObject* kept = nullptr;
   if (tls.grad_enabled && (record || self->requires_grad() || self->view)) {
-    if (record || self->requires_grad())
+    if (record || self->requires_grad() || (self->view && self->view->base->requires_grad()))
       if (!tape_check_inplace(self, PyUnicode_AsUTF8(op->name))) return nullptr;
     if (record) {
       kept = tape_keep_self(op, args);

@@ -76,7 +76,7 @@ struct Task {
   bool loop();
   bool run(Node* n);
   bool deliver(Node* n, PyObject** out);
-  bool capture(Node* n, PyObject** grads);
+  void capture(Node* n, PyObject** grads);
 };
 
 // --- preparation ---------------------------------------------------------------------------------------------------
@@ -376,13 +376,12 @@ bool Task::seed() {
   return true;
 }
 
-bool Task::capture(Node* n, PyObject** grads) {
+void Task::capture(Node* n, PyObject** grads) {
   for (size_t i = 0; i < call.inputs.size(); i++)
     if (call.inputs[i].node == n) {
       PyObject* g = grads[call.inputs[i].input_nr];
       Py_XSETREF((*captured)[i], Py_XNewRef(g));
     }
-  return true;
 }
 
 bool Task::deliver(Node* n, PyObject** out) {
@@ -440,11 +439,14 @@ struct Running {
 bool Task::run(Node* n) {
   Scratch& s = find(n);
   Running r(n, s);
-  if ((n->extra || n->kind == NodeKind::Accumulate) && !run_tensor_hooks(n, r.grads)) return false;
   uint64_t needs = ~uint64_t{0};
+  // As PyTorch: a captured gradient is the one before its tensor's hooks when the node itself runs too, else after.
+  bool captures = s.marks & kCapture, runs = !call.has_inputs || (s.marks & kNeeded);
+  if (captures && runs) capture(n, r.grads);
+  if ((n->extra || n->kind == NodeKind::Accumulate) && !run_tensor_hooks(n, r.grads)) return false;
+  if (captures && !runs) capture(n, r.grads);
+  if (!runs) return true;
   if (call.has_inputs) {
-    if (s.marks & kCapture) capture(n, r.grads);
-    if (!(s.marks & kNeeded)) return true;
     for (uint32_t i = 0; i < n->num_edges && i < 64; i++)
       if (Node* next = n->edges()[i].node)
         if (!(find(next).marks & (kNeeded | kCapture))) needs &= ~(uint64_t{1} << i);

@@ -98,12 +98,14 @@ extern PyTypeObject* TensorMetaType;
 inline bool is_node(PyObject* o) { return Py_TYPE(o) == NodeType || Py_TYPE(o) == FunctionNodeType; }
 inline Node* as_node(PyObject* o) { return reinterpret_cast<Node*>(o); }
 
-// Shape, dtype and device of a tensor the backward pass needs no data of.
+// Geometry, dtype and device of a tensor the backward pass needs no data of. ob_size counts dims.
 struct TensorMeta {
   PyObject_VAR_HEAD
   DType dtype;
   Device device;
-  int64_t sizes[1];
+  int64_t offset;
+  int64_t sizes[1];              // sizes, then strides
+  int64_t* strides() { return sizes + ob_base.ob_size; }
 };
 PyObject* tensor_meta(Tensor* t);        // new reference
 

@@ -1,6 +1,7 @@
 // The tape as Python sees it: attributes of nodes, tensor metadata, thread modes, and the engine's entry point.
 // Everything holds the lock.
 #include "call.h"
+#include "geometry.h"
 #include "tape.h"
 
 namespace rl {
@@ -201,16 +202,30 @@ PyGetSetDef node_getset[] = {{"next_functions", n_next_functions, nullptr, "((no
 
 // --- TensorMeta ----------------------------------------------------------------------------------------------------
 
-static PyObject* meta_new(const int64_t* sizes, int ndim, DType dtype, Device device) {
+static TensorMeta* meta_alloc(int ndim, DType dtype, Device device) {
   auto* m = PyObject_NewVar(TensorMeta, TensorMetaType, ndim);
   if (!m) return nullptr;
   m->dtype = dtype;
   m->device = device;
+  m->offset = 0;
+  return m;
+}
+
+static PyObject* meta_new(const int64_t* sizes, int ndim, DType dtype, Device device) {
+  TensorMeta* m = meta_alloc(ndim, dtype, device);
+  if (!m) return nullptr;
   memcpy(m->sizes, sizes, sizeof(int64_t) * ndim);
+  contiguous_strides(sizes, ndim, m->strides());
   return reinterpret_cast<PyObject*>(m);
 }
 
-PyObject* tensor_meta(Tensor* t) { return meta_new(t->sizes(), t->ndim, t->dtype, t->device); }
+PyObject* tensor_meta(Tensor* t) {
+  TensorMeta* m = meta_alloc(t->ndim, t->dtype, t->device);
+  if (!m) return nullptr;
+  memcpy(m->sizes, t->geometry, sizeof(int64_t) * 2 * t->ndim);
+  m->offset = t->offset;
+  return reinterpret_cast<PyObject*>(m);
+}
 
 static TensorMeta* as_meta(PyObject* o) { return reinterpret_cast<TensorMeta*>(o); }
 static void meta_dealloc(PyObject* self) {
@@ -230,15 +245,18 @@ static PyObject* meta_numel(PyObject* self, PyObject*) {
 }
 static PyObject* meta_is_floating(PyObject* self, PyObject*) { return PyBool_FromLong(is_float(as_meta(self)->dtype)); }
 static PyObject* meta_is_complex(PyObject* self, PyObject*) { return PyBool_FromLong(is_complex(as_meta(self)->dtype)); }
-static PyObject* meta_size(PyObject* self, PyObject* args) {
+static PyObject* one_or_all(PyObject* self, PyObject* args, const int64_t* values, const char* what) {
   PyObject* dim = Py_None;
   if (!PyArg_ParseTuple(args, "|O", &dim)) return nullptr;
-  if (dim == Py_None) return meta_shape(self, nullptr);
+  if (dim == Py_None) return values == as_meta(self)->sizes ? meta_shape(self, nullptr) : int_tuple(values, static_cast<int>(Py_SIZE(self)));
   Py_ssize_t d = PyNumber_AsSsize_t(dim, PyExc_IndexError), n = Py_SIZE(self);
   if (d == -1 && PyErr_Occurred()) return nullptr;
-  if (d < -n || d >= n) return PyErr_Format(PyExc_IndexError, "size: dimension %zd out of range for %zd dimensions", d, n), nullptr;
-  return PyLong_FromLongLong(as_meta(self)->sizes[d < 0 ? d + n : d]);
+  if (d < -n || d >= n) return PyErr_Format(PyExc_IndexError, "%s: dimension %zd out of range for %zd dimensions", what, d, n), nullptr;
+  return PyLong_FromLongLong(values[d < 0 ? d + n : d]);
 }
+static PyObject* meta_size(PyObject* self, PyObject* args) { return one_or_all(self, args, as_meta(self)->sizes, "size"); }
+static PyObject* meta_stride(PyObject* self, PyObject* args) { return one_or_all(self, args, as_meta(self)->strides(), "stride"); }
+static PyObject* meta_offset(PyObject* self, PyObject*) { return PyLong_FromLongLong(as_meta(self)->offset); }
 static PyObject* meta_empty(PyObject* self, PyObject*) {
   TensorMeta* m = as_meta(self);
   return as_object(tensor_empty(m->sizes, nullptr, static_cast<int>(Py_SIZE(self)), m->dtype, m->device));
@@ -277,6 +295,8 @@ static PyGetSetDef meta_getset[] = {{"shape", meta_shape, nullptr, nullptr, null
 static PyMethodDef meta_methods[] = {{"dim", meta_dim, METH_NOARGS, nullptr},
                                      {"numel", meta_numel, METH_NOARGS, nullptr},
                                      {"size", meta_size, METH_VARARGS, nullptr},
+                                     {"stride", meta_stride, METH_VARARGS, nullptr},
+                                     {"storage_offset", meta_offset, METH_NOARGS, nullptr},
                                      {"is_floating_point", meta_is_floating, METH_NOARGS, nullptr},
                                      {"is_complex", meta_is_complex, METH_NOARGS, nullptr},
                                      {"empty", meta_empty, METH_NOARGS, "an uninitialised tensor of this description"},
@@ -290,7 +310,7 @@ static PyType_Slot meta_slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(meta_
                                    {Py_tp_repr, reinterpret_cast<void*>(meta_repr)},
                                    {Py_tp_doc, const_cast<char*>("Shape, dtype and device of a tensor whose data is not kept.")},
                                    {0, nullptr}};
-static PyType_Spec meta_spec = {"rushlight._C.TensorMeta", sizeof(TensorMeta) - sizeof(int64_t), sizeof(int64_t),
+static PyType_Spec meta_spec = {"rushlight._C.TensorMeta", sizeof(TensorMeta) - sizeof(int64_t), 2 * sizeof(int64_t),
                                 Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, meta_slots};
 
 // --- thread modes --------------------------------------------------------------------------------------------------

@@ -793,7 +793,7 @@ def multi_hook_any(T):
 def names(T):
     x = vector(T)
     nodes = [(x + x).grad_fn, (x * x).grad_fn, x.exp().grad_fn, x.sum().grad_fn]
-    return [n.name() for n in nodes], nodes[0].next_functions[0][0].name(), len(nodes[0].next_functions)
+    return [n.name() for n in nodes], nodes[0].next_functions[0][0].name().split("::")[-1], len(nodes[0].next_functions)
 
 
 @case
