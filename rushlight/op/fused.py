@@ -188,7 +188,7 @@ class RowProgram:
             index = var(f"in{self.bound}", self.leaf_code(self.codes[self.bound]))
             cell = len(self.codes) + len(self.outputs)
             inside = expr.and_(expr.ge(index, const(0, index.dtype)), expr.lt(cast(index, "i64"), self.cols))
-            made.append(Check(inside, cell, self.row + 1))
+            made.append(Check(inside, cell, cast(index, "i64")))   # never 0 when it fails
         levels = self.reductions()
         for depth, level in enumerate(levels):
             made += self.reduce_level(level, depth, last=depth == len(levels) - 1)
@@ -290,7 +290,12 @@ class Fused(OpDefinition):
 
     def out_dtype(self, k: int, args: tuple) -> Any:
         """The dtype of output `k`."""
-        return args[0].dtype
+        return self.main(args).dtype
+
+    def main(self, args: tuple) -> Any:
+        """The first argument that holds whole rows: it sets shape, dtype and device."""
+        shared = (*self.row_operands, *self.column_operands)
+        return next(a for p, a in zip(self.spec.params, args, strict=True) if p.is_tensor and p.name not in shared)
 
     # Planning ---------------------------------------------------------------------------------------------------------------
 
@@ -298,21 +303,26 @@ class Fused(OpDefinition):
         self.check(*args)
         count = self.row_dims(*args)
         tensors = [(i, a) for i, a in enumerate(args) if isinstance(a, _C.Tensor)]
-        if count <= 0 or not all(t._is_contiguous() for _, t in tensors) or args[0].numel() == 0:
+        main = self.main(args)
+        if count <= 0 or not all(t._is_contiguous() for _, t in tensors) or main.numel() == 0:
             return None
-        shape = args[0].shape
+        shape = main.shape
         cols = 1
         for s in shape[len(shape) - count :]:
             cols *= s
         program = self.program(args, tensors)
-        return program.plan(args[0], tuple(shape[: len(shape) - count]), tuple(shape[len(shape) - count :]), cols, args)
+        return program.plan(main.device, tuple(shape[: len(shape) - count]), tuple(shape[len(shape) - count :]), cols)
 
     def check(self, *args: Any) -> None:
         """Raise for arguments the op refuses."""
 
+    def bad_index(self, index: int, cols: int) -> None:
+        """Raise for a row index that names no column."""
+        raise IndexError(f"{self.name}: index {index} is out of bounds for a row of {cols}")
+
     def program(self, args: tuple, tensors: list) -> CompiledRows:
         static = tuple(None if isinstance(a, _C.Tensor) else (type(a), tuple(a) if isinstance(a, list) else a) for a in args)
-        key = (static, tuple((i, t.dtype.code) for i, t in tensors), args[0].device.type)
+        key = (static, tuple((i, t.dtype.code) for i, t in tensors), self.main(args).device.type)
         cache = self.__dict__.setdefault("programs", {})
         found = cache.get(key)
         if found is None:
@@ -324,7 +334,7 @@ class Fused(OpDefinition):
 
     def run(self, *args: Any) -> Any:
         """The kernel on dense copies, or the body itself where there is no row to speak of."""
-        if args[0].numel() and self.row_dims(*args) > 0:
+        if self.main(args).numel() and self.row_dims(*args) > 0:
             dense = tuple(a.contiguous() if isinstance(a, _C.Tensor) else a for a in args)
             if any(a is not b for a, b in zip(args, dense, strict=True)):
                 plan = self.plan(dense)
@@ -344,7 +354,8 @@ class CompiledRows:
         names = [definition.spec.params[i].name for i, _ in tensors]
         kinds = [definition.kind_of(n) for n in names]
         codes = [t.dtype.code for _, t in tensors]
-        compute = compute_code(args[0].dtype.code)
+        main = definition.main(args)
+        compute = compute_code(main.dtype.code)
         leaves = [Traced(kind, 0, None, operand=k) for k, kind in enumerate(kinds)]
         body_args = list(args)
         for (i, _), leaf in zip(tensors, leaves, strict=True):
@@ -359,14 +370,14 @@ class CompiledRows:
         self.kinds = [t.kind for t, _ in outputs]
         bound = names.index(definition.index_operand) if definition.index_operand in names else None
         self.checked = bound is not None
-        device = args[0].device
+        device = main.device
         program = RowProgram(definition.name, codes, kinds, compute, outputs, bound)
         self.kernel = None if device.type == "meta" else as_step(compile_for(device, program.nest()))
         self.compute = {d.code: d for d in vars(_C).values() if isinstance(d, _C.dtype)}[compute]
         self.sums = [k for k, kind in enumerate(self.kinds) if kind == COLUMN]
         self.fold_kernels = {k: None if device.type == "meta" else as_step(compile_for(device, _sum_rows(compute, self.dtypes[k].code))) for k in self.sums}
 
-    def plan(self, first: Any, outer: tuple[int, ...], inner: tuple[int, ...], cols: int, args: tuple) -> Any:
+    def plan(self, device: Any, outer: tuple[int, ...], inner: tuple[int, ...], cols: int) -> Any:
         count = 1
         for s in outer:
             count *= s
@@ -393,8 +404,8 @@ class CompiledRows:
             steps.append((self.kernel, operands_, [cols], count, max(1, GRAIN // max(1, cols)), error))
         names = self.definition.spec.return_names
         wrap = None if self.single else result_type(self.definition.spec.name, names) if names else None
-        on_error = (lambda code: self.definition.bad_index(code, args)) if self.checked else None
-        return _C.Plan(base, first.device, slots, [] if self.kernel is None else [*steps, *final], self.single, wrap, on_error)
+        on_error = (lambda index: self.definition.bad_index(index, cols)) if self.checked else None
+        return _C.Plan(base, device, slots, [] if self.kernel is None else [*steps, *final], self.single, wrap, on_error)
 
 
 def _sum_rows(compute: str, code: str) -> Nest:

@@ -1,0 +1,156 @@
+"""einsum: sums of products named by letters, reduced to batched matrix products."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..op import find_op
+
+
+def einsum(*args: Any) -> Any:
+    """einsum(equation, *operands), or einsum(operand, letters, ..., [letters of the output])."""
+    if args and not isinstance(args[0], str):
+        equation, tensors = from_sublists(args)
+        return contract(equation, tensors)
+    if len(args) < 2:
+        raise ValueError("einsum(): must specify the equation string and at least one operand, or at least one operand and its subscripts list")
+    tensors = list(args[1]) if len(args) == 2 and isinstance(args[1], (list, tuple)) else list(args[1:])
+    return contract(args[0], tensors)
+
+
+def from_sublists(args: tuple) -> tuple[str, list[Any]]:
+    """The interleaved form as an equation."""
+    names = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+    def spell(items: Any) -> str:
+        return "".join("..." if item is Ellipsis else names[item] for item in items)
+
+    pairs = len(args) // 2
+    tensors = [args[2 * i] for i in range(pairs)]
+    equation = ",".join(spell(args[2 * i + 1]) for i in range(pairs))
+    return (equation + "->" + spell(args[-1]) if len(args) % 2 else equation), tensors
+
+
+def parse(equation: str, operands: list[Any]) -> tuple[list[list[str]], list[str]]:
+    """Labels of every operand and of the output; the dims of an ellipsis get labels of their own."""
+    left, arrow, right = equation.replace(" ", "").partition("->")
+    parts = left.split(",")
+    if len(parts) != len(operands):
+        raise ValueError(f"einsum(): more operands were provided than specified in the equation: {len(operands)} operands, equation {equation!r} has {len(parts)}")
+    widest = 0
+    labels = []
+    for k, (part, t) in enumerate(zip(parts, operands, strict=True)):
+        letters = part.replace("...", "")
+        if "." in letters or part.count("...") > 1 or not all(c.isalpha() for c in letters):
+            raise ValueError(f"einsum(): invalid subscript in {part!r}, subscripts must be in [a-zA-Z] and an ellipsis")
+        dots = t.ndim - len(letters)
+        if dots < 0 or (dots and "..." not in part):
+            raise RuntimeError(f"einsum(): the number of subscripts in the equation ({len(letters)}) does not match the number of dimensions ({t.ndim}) for operand {k} and no ellipsis was given")
+        widest = max(widest, dots if "..." in part else 0)
+        head, _, tail = part.partition("...")
+        labels.append([*head, *(f".{i}" for i in range(dots, 0, -1)), *tail])
+    ellipsis = [f".{i}" for i in range(widest, 0, -1)]
+    if arrow:
+        head, dots, tail = right.partition("...")
+        output = [*head, *(ellipsis if dots else []), *tail]
+    else:
+        flat = [c for part in labels for c in part if not c.startswith(".")]
+        output = ellipsis + sorted(c for c in set(flat) if flat.count(c) == 1)
+    known = {c for part in labels for c in part} | set(ellipsis)
+    for c in output:
+        if c not in known:
+            raise RuntimeError(f"einsum(): output subscript {c} does not appear in the equation for any input operand")
+        if output.count(c) > 1:
+            raise RuntimeError(f"einsum(): output subscript {c} appears more than once in the output")
+    return labels, output
+
+
+def take_diagonals(t: Any, labels: list[str]) -> tuple[Any, list[str]]:
+    """A label that appears twice in one operand keeps the diagonal."""
+    labels = list(labels)
+    while len(set(labels)) < len(labels):
+        c = next(c for c in labels if labels.count(c) > 1)
+        first, second = (i for i, x in enumerate(labels) if x == c)
+        if t.shape[first] != t.shape[second]:
+            raise RuntimeError(f"einsum(): subscript {c} is repeated but the sizes don't match, {t.shape[second]} != {t.shape[first]}")
+        t = t.diagonal(0, first, second)
+        labels = [x for i, x in enumerate(labels) if i not in (first, second)] + [c]
+    return t, labels
+
+
+def contract(equation: str, operands: list[Any]) -> Any:
+    """Evaluate from left to right, dropping each letter as soon as nothing later needs it."""
+    labels, output = parse(equation, operands)
+    pairs = [take_diagonals(t, part) for t, part in zip(operands, labels, strict=True)]
+    check_sizes(pairs)
+    result, names = pairs[0]
+    for k, (t, part) in enumerate(pairs[1:], 1):
+        later = {c for _, p in pairs[k + 1 :] for c in p} | set(output)
+        result, names = multiply(result, names, t, part, later)
+    gone = [i for i, c in enumerate(names) if c not in output]
+    if gone:
+        result = result.sum(gone)
+        names = [c for c in names if c in output]
+    for c in output:   # an ellipsis dim that no operand has
+        if c not in names:
+            result, names = result.unsqueeze(0), [c, *names]
+    return result.permute([names.index(c) for c in output])
+
+
+def check_sizes(pairs: list[tuple[Any, list[str]]]) -> None:
+    """One size per label, with 1 broadcasting."""
+    sizes: dict[str, int] = {}
+    for k, (t, part) in enumerate(pairs):
+        for c, s in zip(part, t.shape, strict=True):
+            if sizes.setdefault(c, s) != s:
+                if 1 not in (sizes[c], s):
+                    raise RuntimeError(f"einsum(): subscript {c} has size {s} for operand {k} which does not broadcast with previously seen size {sizes[c]}")
+                sizes[c] = max(sizes[c], s)
+
+
+def multiply(a: Any, la: list[str], b: Any, lb: list[str], later: set[str]) -> tuple[Any, list[str]]:
+    """One pairwise contraction as a batched matrix product."""
+    a, la = drop(a, la, set(lb) | later)
+    b, lb = drop(b, lb, set(la) | later)
+    shared = [c for c in la if c in lb]
+    summed = [c for c in shared if c not in later]
+    # A size-1 side of a broadcast letter is summed or multiplied elementwise.
+    batch = [c for c in shared if c in later]
+    sizes = {c: max(_size(a, la, c), _size(b, lb, c)) for c in shared}
+    only_a, only_b = [c for c in la if c not in lb], [c for c in lb if c not in la]
+    a = _expand(a, la, sizes)
+    b = _expand(b, lb, sizes)
+    if not summed and not (only_a and only_b):
+        order = batch + only_a + only_b
+        return _aligned(a, la, order) * _aligned(b, lb, order), order
+    x = a.permute([la.index(c) for c in batch + only_a + summed]).reshape([_count(a, la, batch), _count(a, la, only_a), _count(a, la, summed)])
+    y = b.permute([lb.index(c) for c in batch + summed + only_b]).reshape([_count(b, lb, batch), _count(b, lb, summed), _count(b, lb, only_b)])
+    shape = [_size(a, la, c) for c in batch + only_a] + [_size(b, lb, c) for c in only_b]
+    return find_op("bmm")(x, y).reshape(shape), batch + only_a + only_b
+
+
+def drop(t: Any, labels: list[str], needed: set[str]) -> tuple[Any, list[str]]:
+    """Sum over labels nothing else needs."""
+    gone = [i for i, c in enumerate(labels) if c not in needed]
+    return (t.sum(gone), [c for c in labels if c in needed]) if gone else (t, labels)
+
+
+def _size(t: Any, labels: list[str], c: str) -> int:
+    return t.shape[labels.index(c)]
+
+
+def _count(t: Any, labels: list[str], chosen: list[str]) -> int:
+    total = 1
+    for c in chosen:
+        total *= _size(t, labels, c)
+    return total
+
+
+def _expand(t: Any, labels: list[str], sizes: dict[str, int]) -> Any:
+    return t.expand([sizes.get(c, t.shape[i]) for i, c in enumerate(labels)])
+
+
+def _aligned(t: Any, labels: list[str], order: list[str]) -> Any:
+    present = [c for c in order if c in labels]
+    t = t.permute([labels.index(c) for c in present])
+    return t.reshape([_size(t, present, c) if c in present else 1 for c in order])
