@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from ..loops.expr import BUILD, Value, arg, const, load, node, rewrite, walk
 from ..loops.nest import Assign, Check, For, If, Local, Nest, Reduce, Statement, Store, map_values, values_of
 from . import primitives as p
+from .interchange import in_memory_order
 from .registers import NotVector, Reg, Scope, VectorLoop
 from .targets import Target
 from .vectorize import Addressing
@@ -46,7 +47,12 @@ class Lowering(Addressing):
 
     def entry_values(self) -> None:
         lines = self.scopes[0].lines
-        for k in range(len(self.nest.operands)):
+        for k, operand in enumerate(self.nest.operands):
+            if operand.stack:
+                element = p.MEMORY[p.PARTS.get(operand.code, operand.code)]
+                count = operand.stack * (2 if operand.code in p.PARTS else 1)
+                self.allocas.append(f"  %p{k} = alloca [{count} x {element}], align 64")
+                continue
             lines.append(f"  %at{k} = getelementptr ptr, ptr %ptrs, i64 {k}")
             lines.append(f"  %p{k} = load ptr, ptr %at{k}, align {self.target.pointer_size}")
         for k, name in enumerate(self.nest.params):
@@ -590,6 +596,8 @@ def stored_operands(body: Sequence[Statement]) -> set[int]:
 
 def lower_nest(nest: Nest, target: Target) -> str:
     """LLVM IR text of the kernel; named calls are expanded first."""
+    if target.vector_bits:
+        nest = in_memory_order(nest)
     return Lowering(expand_calls(nest, target), target).text()
 
 

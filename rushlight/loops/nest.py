@@ -82,9 +82,13 @@ COMBINES = ("set", "add", "mul", "min", "max")
 
 
 class Operand(Record):
-    """An array the kernel sees as a bare pointer: its element dtype."""
+    """An array the kernel sees as a bare pointer: its element dtype.
+
+    `stack` elements of it are the kernel's own scratch memory instead; only passes of the generator add such operands.
+    """
 
     code: str
+    stack: int = 0
 
 
 class For(Record):

@@ -81,6 +81,24 @@ def test_column_reduction_is_vectorised_over_columns(code):
         np.testing.assert_allclose(out, a.sum(0))
 
 
+@pytest.mark.parametrize("size", [1, 40, 5000])
+def test_column_fold_with_two_accumulators_reads_both_before_writing(size):
+    """A step that exchanges its accumulators, over more columns than one tile holds."""
+    x = e.load(0, e.var("r") * n + i, "f64")
+    fold = reduction("r", ZERO, e.var("count"), ["a", "b"], [e.const(0.0, "f64"), e.const(1.0, "f64")],
+                     lambda acc: [acc[1], acc[0] + x], lambda p, q: [p[0] + q[0], p[1] + q[1]])  # fmt: skip
+    body = rows(Local("scale", e.cast(i, "f64")), fold, Store(1, i, e.var("a", "f64") * 100.0 + e.var("b", "f64")),
+                Store(2, i, e.var("scale", "f64")), vector=True)  # fmt: skip
+    nest = Nest("exchange", operands(["f64"], ["f64", "f64"]), ("count", "n"), body)
+    data, out, scale = RNG.normal(size=(5, size)), np.zeros(size), np.zeros(size)
+    run_nest(nest, [data, out, scale], [5, size], 0, size)
+    a, b = np.zeros(size), np.ones(size)
+    for row in data:
+        a, b = b, a + row
+    np.testing.assert_allclose(out, a * 100 + b)
+    np.testing.assert_array_equal(scale, np.arange(size))
+
+
 @pytest.mark.parametrize("code", ["f32", "i64", "u8"])
 def test_argmax_with_ties(code):
     x = e.load(0, i * n + j, code)
