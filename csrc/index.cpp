@@ -119,6 +119,8 @@ bool take_tensor(Parsed& p, const Tensor* t, PyObject* object) {
     if (is_mask(index->dtype)) return add_truth(p, t, PyObject_IsTrue(number.p));
     return select(p, t, PyLong_AsLongLong(number.p));
   }
+  if (!is_mask(index->dtype) && index->dtype != DType::I64 && index->dtype != DType::I32)
+    return fail_index("tensors used as indices must be long, int, byte or bool tensors");
   return add_index(p, object, is_mask(index->dtype) ? index->ndim : 1, t);
 }
 
