@@ -207,7 +207,6 @@ y.T[0] = 3
 y[torch.tensor([[0], [1]]), torch.tensor([0, 2])] = torch.arange(4)
 y[torch.tensor([5])] = 1
 y[0] = y[1]
-y[torch.tensor([1, 0])] = y
 """.strip().split("\n")
 
 
