@@ -6,10 +6,9 @@ Refuses: what PyTorch refuses (subtracting booleans, integers to negative powers
 
 from __future__ import annotations
 
-from rushlight.op import Composite, Pointwise, Promote
-
 from rushlight import _C
 from rushlight.loops.expr import BITS, COMPLEX, Value
+from rushlight.op import Composite, Pointwise, Promote
 from rushlight.ops.pointwise.checks import (
     check_alpha,
     check_no_bool,
@@ -18,6 +17,7 @@ from rushlight.ops.pointwise.checks import (
     is_integral,
     refuse_bool_and_complex,
 )
+from rushlight.promotion import result_type_of
 
 
 class Add(Pointwise):
@@ -172,6 +172,9 @@ class Pow(Pointwise):
             raise RuntimeError(f"pow: integers to negative powers are not allowed, got {exponent}. Cast to float.")
         if is_bool(input) and is_bool(exponent) and not isinstance(exponent, bool):
             raise NotImplementedError("\"pow\" not implemented for 'Bool'")
+
+    def common_dtype(self, args, operands):
+        return result_type_of(args)  # an exponent that is compiled in still counts
 
     def expr(self, s, x, exponent):
         return power(s, x, exponent)

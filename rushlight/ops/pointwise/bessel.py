@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 
 from rushlight.op import Pointwise, Promote
-
 from rushlight.ops.pointwise import fits
 
 NAN, INF = float("nan"), float("inf")

@@ -6,9 +6,8 @@ Refuses: building from anything but float32 or float64 parts.
 
 from __future__ import annotations
 
-from rushlight.op import Composite, Pointwise, Promote
-
 from rushlight.loops.expr import COMPLEX
+from rushlight.op import Composite, Pointwise, Promote
 
 
 class ConjPhysical(Pointwise):

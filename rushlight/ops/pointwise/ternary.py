@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import math
 
-from rushlight.op import Pointwise, Promote
-
 from rushlight.loops.expr import COMPLEX, FLOATS, Value
+from rushlight.op import Pointwise, Promote
 from rushlight.ops.pointwise.checks import check_mask, check_same_dtype, is_bool, is_complex, is_integral
 
 
@@ -127,10 +126,11 @@ class Lerp(Pointwise):
     """input + weight * (end - input), exact at both ends."""
 
     schema = "lerp(Tensor input, Tensor end, Tensor|Scalar weight) -> Tensor"
-    refuse = ("bool", "integer")
 
     def check(self, input, end, weight):
         check_same_dtype("lerp", input, end, weight)
+        if is_integral(input):
+            raise NotImplementedError(f"\"lerp\" not implemented for '{input.dtype.name}'")
         if is_complex(weight) and not is_complex(input):
             raise RuntimeError(f"lerp: a complex weight cannot be converted to {input.dtype.name} without overflow")
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 
 from rushlight.op import Pointwise, Promote
-
 from rushlight.ops.pointwise.checks import is_complex
 
 
