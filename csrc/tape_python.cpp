@@ -525,6 +525,7 @@ static PyObject* py_function_node(PyObject*, PyObject* args) {
     if (role[i] == kNotDifferentiable) continue;
     Tensor* t = as_tensor(PyTuple_GET_ITEM(outputs, i));
     node_set_output(n, i, t, &next);
+    tensor_track(t);   // the context may keep its own output: only the collector can free that
     if (!attach_output(n, t, i, static_cast<int>(role[i]))) return nullptr;
   }
   for (uint16_t k = 0; k < n->num_saved; k++) {

@@ -183,15 +183,7 @@ static int tensor_traverse(PyObject* self, visitproc visit, void* arg) {
   Tensor* t = as_tensor(self);
   Py_VISIT(Py_TYPE(self));
   Py_VISIT(t->dict);
-  Py_VISIT(t->grad);
-  Py_VISIT(t->grad_fn);
-  if (t->view) Py_VISIT(t->view->base);
-  if (t->extra) {
-    Py_VISIT(t->extra->hooks);
-    Py_VISIT(t->extra->post_accumulate);
-    Py_VISIT(t->extra->tangent);
-  }
-  return 0;
+  return tape_traverse(t, visit, arg);
 }
 
 static int tensor_clear(PyObject* self) {

@@ -135,10 +135,10 @@ def _is_composite(overload: Any) -> bool:
 
 def _view(overload: Any, args: tuple) -> Any:
     """A view of the primal carries the same view of the tangent, so that writes reach both."""
-    result = overload(*args)
+    result = overload.redispatch(*args)
     tangent = args[0]._tangent
     if tangent is not None:
-        _attach(result, overload(tangent, *args[1:]))
+        _attach(result, overload.redispatch(tangent, *args[1:]))
     return result
 
 
@@ -177,7 +177,7 @@ def _linearise(overload: Any, args: tuple) -> tuple[Any, list]:
                 replaced[i][k] = fresh
         if overload.inplace and isinstance(replaced[0], _C.Tensor) and replaced[0] is args[0]:
             replaced[0] = args[0].clone()
-        result = overload(*replaced)
+        result = overload.redispatch(*replaced)
         outputs = [result] if isinstance(result, _C.Tensor) else [r for r in result if isinstance(r, _C.Tensor)]
         tangents = _transpose_twice(outputs, inputs, [t._tangent for _, _, t in places], outer)
     return result, tangents
@@ -214,7 +214,7 @@ def _general(overload: Any, args: tuple) -> Any:
 def _in_place(overload: Any, args: tuple) -> Any:
     """The tangent first, from copies; then the write, and the same write to the tangent."""
     _, tangents = _linearise(overload, args)
-    result = overload(*args)
+    result = overload.redispatch(*args)
     target = args[0]
     if tangents[0] is not None:
         if target._tangent is not None:
