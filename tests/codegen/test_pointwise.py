@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from harness import NUMPY, run_pointwise
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from rushlight.loops import expr as e
 from rushlight.loops.nest import pointwise_nest
