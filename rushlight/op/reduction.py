@@ -27,6 +27,7 @@ from .view import wrap_dim, wrap_dims
 GRAIN = 32768            # elements a chunk of parallel work should touch
 ROW_CHUNK = 65536        # elements of one partial result along a contiguous dim
 STRIDED_CHUNK = 2048     # the same where elements are folded one by one: bounds the rounding error of sums
+WIDE_COLUMNS = 4096      # columns folded together: the generator keeps their accumulators in cache
 COLUMN_CHUNK = 256       # rows of one partial result when lanes are columns
 ZERO = const(0, "i64")
 Accumulators = Sequence[Value]
@@ -260,7 +261,7 @@ def chunk_length(fold: Fold, compute: str, kept: list[Axis], folded: list[Axis],
     rounds = fold.blocked and compute[0] in "fc"
     scarce = count * outputs > 8 * GRAIN
     if lane is not None:
-        needed = rounds and count > 2 * COLUMN_CHUNK or scarce and outputs < 8 * 64
+        needed = count > 2 * COLUMN_CHUNK and (rounds or scarce)
         length = COLUMN_CHUNK if count * lane.size <= 64 * ROW_CHUNK or outputs < 8 * 64 else 2 * COLUMN_CHUNK
     elif folded[-1].stride == 1:
         needed = scarce and outputs < 8
@@ -285,7 +286,9 @@ def launch(kept: list[Axis], folded: list[Axis], lane: Axis | None, shape: Shape
     if lane is None:
         extent *= outputs
     else:
-        width = max(64, GRAIN // max(1, work) // 64 * 64)
+        # Whole rows stream from memory; pieces of them do not. Chunks of rows are the parallel work, if there are any.
+        least = WIDE_COLUMNS if chunks > 1 or lane.size > 4 * WIDE_COLUMNS else WIDE_COLUMNS // 4
+        width = max(least, GRAIN // max(1, work) // 64 * 64)
         blocks = -(-lane.size // width)
         params += [a.other for a in others] + [lane.size, lane.other, width, blocks]
         extent *= blocks * (outputs // lane.size)
