@@ -33,7 +33,28 @@ from ._C import (
 from .autograd import enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad, set_grad_enabled
 from .autograd.anomaly_mode import is_anomaly_check_nan_enabled, is_anomaly_enabled
 from .dtype import finfo, iinfo
-from .interop import as_tensor, asarray, from_dlpack, from_numpy, frombuffer, tensor
+from .functions import (
+    allclose,
+    broadcast_shapes,
+    broadcast_tensors,
+    detach,
+    detach_,
+    equal,
+    get_device,
+    is_complex,
+    is_conj,
+    is_floating_point,
+    is_inference,
+    is_neg,
+    is_nonzero,
+    is_signed,
+    is_storage,
+    is_tensor,
+    numel,
+    set_default_tensor_type,
+    typename,
+)
+from .interop import as_tensor, asarray, from_dlpack, from_numpy, frombuffer, tensor, to_dlpack
 from .op.factory import default_device as get_default_device, set_default_device
 from .legacy import TYPES as _LEGACY_TYPES
 from .printing import get_printoptions, set_printoptions

@@ -192,6 +192,11 @@ def array_of(self: Tensor, dtype: Any = None, copy: bool | None = None) -> Any:
     return array.astype(dtype)
 
 
+def wrap_array(self: Tensor, array: Any, context: Any = None, return_scalar: bool = False) -> Tensor:
+    """What a NumPy function of a tensor returns: a tensor over the array it made."""
+    return from_numpy(_numpy().asarray(array))
+
+
 def frombuffer(buffer: Any, *, dtype: _C.dtype, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Tensor:
     """A 1-D tensor over the bytes of an object with the buffer protocol, from `offset` bytes on."""
     try:

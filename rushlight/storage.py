@@ -217,7 +217,45 @@ def _rebuild_typed(storage: UntypedStorage, dtype: _C.dtype) -> TypedStorage:
     return TypedStorage(wrap_storage=storage, dtype=dtype)
 
 
+# --- untyped storages -----------------------------------------------------------------------------------------------------
+
+
+def _bytes_of(self: UntypedStorage) -> Tensor:
+    made = _C.empty((0,), None, _C.uint8, self.device)
+    made._set_storage(self, 0, (self.nbytes(),), (1,))
+    return made
+
+
+def _copy_storage(self: UntypedStorage, source: Any, non_blocking: bool = False) -> UntypedStorage:
+    other = source.untyped() if isinstance(source, TypedStorage) else source
+    if other.nbytes() != self.nbytes():
+        raise RuntimeError(f"copy_: storages must have one size, got {other.nbytes()} and {self.nbytes()} bytes")
+    _bytes_of(self).copy_(_bytes_of(other))
+    return self
+
+
+def _clone_storage(self: UntypedStorage) -> UntypedStorage:
+    return _copy_storage(UntypedStorage(self.nbytes(), self.device), self)
+
+
+def _fill_storage(self: UntypedStorage, value: int) -> UntypedStorage:
+    _bytes_of(self).fill_(value)
+    return self
+
+
+def _storage_text(self: UntypedStorage) -> str:
+    items = "" if self.device.type == "meta" else "".join(f" {v}\n" for v in self.tobytes())
+    return f"{items}[rushlight.storage.UntypedStorage(device={self.device}) of size {self.nbytes()}]"
+
+
 def install() -> None:
-    """Teach storages to be pickled and copied."""
+    """Teach storages to be pickled, copied, filled and printed."""
+    UntypedStorage.copy_ = _copy_storage
+    UntypedStorage.clone = _clone_storage
+    UntypedStorage.fill_ = _fill_storage
+    UntypedStorage.tolist = lambda self: list(self.tobytes())
+    UntypedStorage.element_size = lambda self: 1
+    UntypedStorage.is_cuda = False
+    UntypedStorage.__repr__ = _storage_text
     UntypedStorage.__reduce_ex__ = _reduce_storage
     UntypedStorage.__deepcopy__ = deepcopy_storage

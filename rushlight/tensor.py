@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import _C, indexing, interop, legacy, printing, shape, storage
+from . import _C, functions, indexing, interop, legacy, printing, shape, storage
 from ._C import Tensor, UntypedStorage
 
 _C._set_size_type(shape.Size)
@@ -186,7 +186,7 @@ def as_subclass(self: Tensor, cls: type) -> Tensor:
 _METHODS: dict[str, Any] = {
     "__repr__": _repr, "__str__": _repr, "__format__": _format, "__contains__": _contains, "__reversed__": _reversed,
     "__complex__": _complex, "__dir__": _dir, "__array_priority__": 1000,
-    "__array__": interop.array_of, "numpy": interop.numpy_of,
+    "__array__": interop.array_of, "__array_wrap__": interop.wrap_array, "numpy": interop.numpy_of,
     "__dlpack__": interop.dlpack_of, "__dlpack_device__": interop.dlpack_device_of,
     "__reduce_ex__": storage.reduce_tensor, "__deepcopy__": storage.deepcopy_tensor, "__setstate__": storage.set_state,
     "storage": typed_storage, "_typed_storage": typed_storage, "share_memory_": share_memory_, "get_device": get_device,
@@ -214,7 +214,7 @@ _PROPERTIES: dict[str, property] = {
 
 def install() -> None:
     """Put the methods of this module on the Tensor type."""
-    for name, method in (*_METHODS.items(), *_PROPERTIES.items()):
+    for name, method in (*functions.METHODS.items(), *_METHODS.items(), *_PROPERTIES.items()):
         setattr(Tensor, name, method)
     for name in _NEVER:
         setattr(Tensor, name, False)

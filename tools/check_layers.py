@@ -41,6 +41,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("random",),
     ("printing", "indexing", "interop", "storage"),
     ("legacy",),
+    ("functions",),
     ("tensor",),
     ("serialization",),
     ("library",),

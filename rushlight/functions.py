@@ -1,0 +1,188 @@
+"""Functions of tensors that are no ops: questions, comparisons as a whole, metadata rewritten in place.
+
+Enters: tensors. Leaves: Python booleans, numbers and shapes, or the same tensor looking at its memory another way.
+Refuses to rewrite the metadata of tensors that require grad: their history would no longer describe them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from . import _C, legacy
+from ._C import Tensor, UntypedStorage
+from .op import find_op
+from .shape import Size
+from .storage import TypedStorage
+
+# --- questions ----------------------------------------------------------------------------------------------------------
+
+
+def is_tensor(obj: Any) -> bool:
+    """Whether `obj` is a tensor."""
+    return isinstance(obj, Tensor)
+
+
+def is_storage(obj: Any) -> bool:
+    """Whether `obj` is a storage."""
+    return isinstance(obj, (TypedStorage, UntypedStorage))
+
+
+def is_nonzero(input: Tensor) -> bool:
+    """Whether the only element is not zero."""
+    if input.numel() != 1:
+        what = "no values" if not input.numel() else "more than one value"
+        raise RuntimeError(f"Boolean value of Tensor with {what} is ambiguous")
+    return bool(input)
+
+
+def typename(obj: Any) -> str:
+    """The name of an object's type, tensors by their legacy name."""
+    if isinstance(obj, Tensor):
+        return legacy.type_name(obj)
+    cls = obj if isinstance(obj, type) else type(obj)
+    return cls.__qualname__ if cls.__module__ in ("builtins", "__builtin__") else f"{cls.__module__}.{cls.__qualname__}"
+
+
+def _ask(name: str) -> Callable[[Tensor], Any]:
+    """A function that asks a tensor by calling its method."""
+
+    def ask(input: Tensor) -> Any:
+        if not isinstance(input, Tensor):
+            raise TypeError(f"{name}(): argument 'input' must be Tensor, not {type(input).__name__}")
+        return getattr(input, name)()
+
+    ask.__name__ = ask.__qualname__ = name
+    ask.__doc__ = f"`input.{name}()`."
+    return ask
+
+
+numel, is_floating_point, is_complex, is_signed, is_inference, is_conj, is_neg, get_device, detach, detach_ = map(
+    _ask,
+    ("numel", "is_floating_point", "is_complex", "is_signed", "is_inference", "is_conj", "is_neg", "get_device", "detach", "detach_"),
+)  # fmt: skip
+
+
+# --- comparing as a whole ---------------------------------------------------------------------------------------------------
+
+
+def equal(input: Tensor, other: Tensor) -> bool:
+    """Whether sizes and all elements are equal."""
+    for name, value in (("input", input), ("other", other)):
+        if not isinstance(value, Tensor):
+            raise TypeError(f"equal(): argument '{name}' must be Tensor, not {type(value).__name__}")
+    if input.device != other.device:
+        raise RuntimeError(f"equal: expected both tensors on one device, got {input.device} and {other.device}")
+    if input.shape != other.shape:
+        return False
+    return bool((input == other).all()) if input.numel() else True
+
+
+def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
+    """Whether every element of `input` is within `atol + rtol * |other|` of the other."""
+    return bool(find_op("isclose")(input, other, rtol, atol, equal_nan).all())
+
+
+# --- shapes ---------------------------------------------------------------------------------------------------------------
+
+
+def broadcast_shapes(*shapes: Any) -> Size:
+    """The shape that tensors of all these shapes have when combined."""
+    given = [(s,) if isinstance(s, int) else tuple(s) for s in shapes]
+    result = [1] * max(map(len, given), default=0)
+    for shape in given:
+        for back in range(1, len(shape) + 1):
+            n, have = shape[-back], result[-back]
+            if n < 0:
+                raise RuntimeError(f"Trying to create tensor with negative dimension ({n}): ({n})")
+            if n != 1 and have != 1 and n != have:
+                raise RuntimeError(f"Shape mismatch: objects cannot be broadcast to a single shape, got {[list(s) for s in given]}")
+            if n != 1:
+                result[-back] = n
+    return Size(result)
+
+
+def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
+    """Views of all tensors with their common shape."""
+    given = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)) else tensors
+    shape = broadcast_shapes(*(t.shape for t in given))
+    return tuple(t.expand(shape) for t in given)
+
+
+def set_default_tensor_type(t: Any) -> None:
+    """Make the dtype of a legacy tensor type the default."""
+    name = t.rpartition(".")[2] if isinstance(t, str) else t.__name__
+    if name not in legacy.TYPES:
+        raise TypeError(f"set_default_tensor_type: invalid type object {t!r}")
+    _C.set_default_dtype(legacy.TYPES[name].dtype)
+    _C.forget_plans()
+
+
+# --- metadata in place ----------------------------------------------------------------------------------------------------
+
+
+def _in_place(name: str) -> Callable[..., Tensor]:
+    """The in-place form of a view op: the tensor takes on the view's sizes and strides."""
+    view_name = name[:-1]
+
+    def rewrite(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        if self.requires_grad:
+            raise RuntimeError(f"{name}: the sizes of a tensor that requires grad cannot be changed in place. Use x = x.{view_name}(...) instead.")
+        view = getattr(self, view_name)(*args, **kwargs)
+        self._set_storage(self.untyped_storage(), view.storage_offset(), view.shape, view.stride())
+        _C.bump_version(self)
+        return self
+
+    rewrite.__name__ = rewrite.__qualname__ = name
+    rewrite.__doc__ = f"`{view_name}`, changing the tensor itself."
+    return rewrite
+
+
+def new_tensor(self: Tensor, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, **options: Any) -> Tensor:
+    """A tensor holding a copy of `data`, with the dtype and device of `self` unless given."""
+    dtype, device = dtype or self.dtype, self.device if device is None else device
+    if isinstance(data, Tensor):
+        made = data.detach().clone().to(device).to(dtype)
+    else:
+        made = _C.from_data(data, dtype, device)
+    return made.requires_grad_() if requires_grad else made
+
+
+def apply_(self: Tensor, function: Callable[[Any], Any]) -> Tensor:
+    """Replace every element by `function(element)`, in Python, on the host."""
+    if not self.is_cpu:
+        raise TypeError("apply_ is only implemented on CPU tensors")
+    if self.requires_grad:
+        raise RuntimeError("Can't call apply_() on Variable that requires grad. Use var.detach().apply_() instead.")
+    values = [function(v) for v in self.reshape(-1).tolist()]
+    return self.copy_(_C.from_data(values, self.dtype).view(self.shape)) if values else self
+
+
+def map_(self: Tensor, tensor: Tensor, function: Callable[[Any, Any], Any]) -> Tensor:
+    """Replace every element by `function(element, other element)`, in Python, on the host."""
+    if self.requires_grad or tensor.requires_grad:
+        raise RuntimeError("Can't call map_() on Variable that requires grad. Use var.detach().map_() instead.")
+    other = tensor.expand(self.shape).reshape(-1).tolist()
+    values = [function(a, b) for a, b in zip(self.reshape(-1).tolist(), other, strict=True)]
+    return self.copy_(_C.from_data(values, self.dtype).view(self.shape)) if values else self
+
+
+def _part(name: str) -> property:
+    """`x.real` and `x.imag`: views that can be assigned to."""
+
+    def write(self: Tensor, value: Any) -> None:
+        find_op(name)(self)[...] = value
+
+    return property(lambda self: find_op(name)(self), write, doc=f"the {name} part, as a view")
+
+
+def cuda(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """Refused: there is no CUDA device in this build."""
+    raise RuntimeError("cuda: no CUDA device is available")
+
+
+METHODS: dict[str, Any] = {
+    "equal": equal, "allclose": allclose, "is_nonzero": is_nonzero, "new_tensor": new_tensor, "apply_": apply_, "map_": map_,
+    "cuda": cuda, "real": _part("real"), "imag": _part("imag"), "is_distributed": lambda self: False, "name": None,
+    **{n: _in_place(n) for n in ("t_", "transpose_", "swapaxes_", "swapdims_", "squeeze_", "unsqueeze_", "as_strided_")},
+}  # fmt: skip
