@@ -251,7 +251,7 @@ const Sampler samplers[] = {
     {"bernoulli_tensor", 2, [](Generator& g, Region& r, double, double) { return random::bernoulli_tensor(g, r); }},
     {"poisson", 2, [](Generator& g, Region& r, double, double) { return random::poisson(g, r); }},
     {"gamma", 2, [](Generator& g, Region& r, double, double) { return random::standard_gamma(g, r); }},
-    {"dirichlet", 2, [](Generator& g, Region& r, double, double) { return random::gamma_for_dirichlet(g, r); }},
+    {"dirichlet", 2, [](Generator& g, Region& r, double, double) { return random::dirichlet(g, r); }},
     {"binomial", 3, [](Generator& g, Region& r, double, double) { return random::binomial(g, r); }},
     {"rrelu", 3, random::rrelu},
     {"multinomial", 2,

@@ -117,7 +117,7 @@ Error random_full(Generator&, Region&);                   // 0 .. largest value 
 Error permutation(Generator&, Region&);                   // 1-D
 Error poisson(Generator&, Region&);                       // operands: out, rate
 Error standard_gamma(Generator&, Region&);                // operands: out, alpha
-Error gamma_for_dirichlet(Generator&, Region&);           // operands: out (f64), alpha
+Error dirichlet(Generator&, Region&);                     // operands: out (f64, contiguous), alpha; rows add to one
 Error binomial(Generator&, Region&);                      // operands: out, count, probability
 Error rrelu(Generator&, Region&, double lower, double upper);  // operands: out, noise, input; all contiguous
 // operands: out (i64, rows x samples), weights (rows x categories, its own sizes in `categories`)

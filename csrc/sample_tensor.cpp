@@ -189,12 +189,44 @@ Error standard_gamma(Generator& generator, Region& region) {
   return region.operands[0].kind == Kind::f64 ? body(Type<double>{}) : body(Type<float>{});
 }
 
-Error gamma_for_dirichlet(Generator& generator, Region& region) {
+namespace {
+
+// Adds a row in the order PyTorch's sum does (short of its cascade for rows beyond 64 vectors' worth), because the
+// quotients show the sum's last bit: four accumulators of whole vectors, the ragged end, then the lanes.
+double row_sum(const double* row, int64_t n) {
+#if defined(__aarch64__)
+  constexpr int64_t kLanes = 2;
+#else
+  constexpr int64_t kLanes = 4;
+#endif
+  const int64_t vectors = n / kLanes, rounds = vectors / 4;
+  double sums[4][kLanes] = {}, total = 0;
+  for (int64_t i = 0; i < vectors; ++i) {
+    double* into = sums[i < rounds * 4 ? i % 4 : 0];
+    for (int64_t lane = 0; lane < kLanes; ++lane) into[lane] += row[i * kLanes + lane];
+  }
+  for (int64_t k = 1; k < 4; ++k) {
+    for (int64_t lane = 0; lane < kLanes; ++lane) sums[0][lane] += sums[k][lane];
+  }
+  for (int64_t i = vectors * kLanes; i < n; ++i) total += row[i];
+  for (int64_t lane = 0; lane < kLanes; ++lane) total += sums[0][lane];
+  return total;
+}
+
+}  // namespace
+
+Error dirichlet(Generator& generator, Region& region) {
   const std::lock_guard lock(generator.mutex);
+  double* shares = reinterpret_cast<double*>(region.operands[0].data);
+  const int64_t count = region.numel(), width = region.sizes.empty() ? 1 : region.sizes.back();
   const auto body = [&]<class T>(Type<T>) -> Error {
     fill_from<double, T, 1>(region, [&](T alpha) {
       return std::max(std::numeric_limits<double>::min(), draw_gamma<double>(generator, alpha));
     });
+    for (int64_t at = 0; at < count; at += width) {
+      const double sum = row_sum(shares + at, width);
+      for (int64_t i = at; i < at + width; ++i) shares[i] /= sum;
+    }
     return nullptr;
   };
   return region.operands[1].kind == Kind::f64 ? body(Type<double>{}) : body(Type<float>{});

@@ -107,7 +107,7 @@ class NativeDropout(Composite):
         if train is False:
             return input.clone(), empty.fill_(True)
         mask = fill_bernoulli(empty, 1 - p, None)
-        return input * mask * (0.0 if p == 1 else 1.0 / (1 - p)), mask
+        return input * (mask.to(input.dtype) * (0.0 if p == 1 else 1.0 / (1 - p))), mask
 
 
 class RreluWithNoise(Extern):

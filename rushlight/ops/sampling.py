@@ -81,7 +81,7 @@ class Bernoulli(Sampling):
     method = True
 
     def run(self, input, generator):
-        return fill_bernoulli_tensor(find_op("empty_like")(input), input, generator)
+        return fill_bernoulli_tensor(_C.empty(tuple(input.shape), None, input.dtype, input.device), input, generator)
 
     def vjp(self, g):
         return {"input": g.new_zeros(g.shape)}
@@ -109,7 +109,7 @@ class BernoulliP(Sampling):
     method = True
 
     def run(self, input, p, generator):
-        return fill_bernoulli(find_op("empty_like")(input), p, generator)
+        return fill_bernoulli(_C.empty(tuple(input.shape), None, input.dtype, input.device), p, generator)
 
     def vjp(self, g):
         return {"input": g.new_zeros(g.shape)}
@@ -174,10 +174,10 @@ class SampleDirichlet(Sampling):
     def run(self, input, generator):
         if input.dtype not in (_C.float32, _C.float64):
             refuse_dtype("_sample_dirichlet", input.dtype)
-        gamma = draw("dirichlet", generator, _C.empty(tuple(input.shape), None, _C.float64, input.device), reads=(input,))
+        share = draw("dirichlet", generator, _C.empty(tuple(input.shape), None, _C.float64, input.device), reads=(input,))
         limits = finfo(input.dtype)
         # The largest number below one, so that log1p(-x) stays finite.
-        return (gamma / gamma.sum(-1, keepdim=True)).to(input.dtype).clamp(limits.tiny, 1 - limits.eps / 2)
+        return share.to(input.dtype).clamp_(limits.tiny, 1 - limits.eps / 2)
 
     def vjp(self, g):
         raise NotImplementedError("_sample_dirichlet: the derivative of a Dirichlet sample is not available yet.")
