@@ -10,6 +10,7 @@ from typing import Any
 
 from . import _C, functions, indexing, interop, legacy, printing, shape, storage
 from ._C import Tensor, UntypedStorage
+from .op import find_op
 
 _C._set_size_type(shape.Size)
 _C._set_layout(shape.strided)
@@ -207,6 +208,8 @@ _PROPERTIES: dict[str, property] = {
     "mT": property(lambda self: self.transpose(-2, -1), doc="the last two dims exchanged"),
     "H": property(lambda self: self.transpose(0, 1).conj() if self.is_complex() else self.transpose(0, 1), doc="the conjugate transpose of a matrix"),
     "mH": property(lambda self: self.adjoint(), doc="the conjugate transpose of the last two dims"),
+    "real": property(lambda self: find_op("real")(self), lambda self, value: find_op("real")(self).copy_(value), doc="the real parts"),
+    "imag": property(lambda self: find_op("imag")(self), lambda self, value: find_op("imag")(self).copy_(value), doc="the imaginary parts"),
     "names": property(lambda self: (None,) * self.ndim),
     "is_sparse_csc": property(lambda self: False),
 }  # fmt: skip

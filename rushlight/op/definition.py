@@ -251,7 +251,7 @@ def as_method(cls: type[OpDefinition], op: Any) -> Any:
     return method
 
 
-_IN_PLACE = frozenset(("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor", "lshift", "rshift", "matmul"))
+_IN_PLACE = frozenset(("add", "sub", "mul", "div", "truediv", "floordiv", "mod", "pow", "and", "or", "xor", "lshift", "rshift", "matmul"))
 OPERATOR, REFLECTED = 1, 2
 
 

@@ -88,7 +88,7 @@ class Div(Pointwise):
     schema = "div(Tensor input, Tensor|Scalar other, *, str? rounding_mode=None) -> Tensor"
     divisor = "other"
     aliases = ("divide",)
-    dunder = ("__truediv__", "__rtruediv__", "__itruediv__")
+    dunder = ("__truediv__", "__rtruediv__", "__itruediv__", "__div__", "__rdiv__", "__idiv__")
 
     def promotion(self, args):
         return Promote.TO_FLOAT if args[2] is None else Promote.DEFAULT
