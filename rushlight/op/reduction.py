@@ -91,7 +91,7 @@ class Reduction(Fold, OpDefinition):
     def check(self, input: Any, *args: Any) -> None:
         """Raise for arguments the op refuses."""
         if (label := ("bool", "int", "float", "complex")[rank(input.dtype)]) in self.refuse:
-            raise RuntimeError(f'"{self.name}" not implemented for {label if label == "bool" else input.dtype.name} tensors')
+            raise NotImplementedError(f'"{self.name}" not implemented for {label if label == "bool" else input.dtype.name} tensors')
 
     # Planning ---------------------------------------------------------------------------------------------------------
 
@@ -114,7 +114,7 @@ class Reduction(Fold, OpDefinition):
         types = self.types(t, None if at_dtype is None else args[at_dtype], *args[1:])
         sizes = t.shape
         if not fold.has_identity:
-            self.check_not_empty(sizes, dims, at_dim is None or args[at_dim] is None)
+            self.check_not_empty(sizes, dims, at_dim is None or args[at_dim] in (None, (), []))
         shape = tuple([1 if d in dims else n for d, n in enumerate(sizes) if keepdim or d not in dims])
         slots = [("new", d, shape, None, 0, 0) for d in types.outs]
         wrap = None

@@ -104,7 +104,7 @@ class CumMax(Scan):
 
     def types(self, input, dim):
         if input.dtype.is_complex:
-            raise RuntimeError(f'"{self.name}" not implemented for {input.dtype.name} tensors')
+            raise NotImplementedError(f'"{self.name}" not implemented for {input.dtype.name} tensors')
         return Types(input.dtype.code, compute_code(input.dtype.code), (input.dtype, _C.int64))
 
     def init(self, s, code):
@@ -144,7 +144,7 @@ class LogCumSumExp(Scan):
 
     def types(self, input, dim):
         if input.dtype.is_complex or rank(input.dtype) < 2:
-            raise RuntimeError(f'"logcumsumexp" not implemented for {input.dtype.name} tensors')
+            raise NotImplementedError(f'"logcumsumexp" not implemented for {input.dtype.name} tensors')
         out = to_float(input.dtype)
         return Types(out.code, compute_code(out.code), (out,))
 

@@ -10,6 +10,7 @@ from rushlight.op import Composite, Meta, find_op, wrap_dim
 from rushlight.op.definition import KIND_PLANNED, OpDefinition
 from rushlight.op.indexed import contiguous_strides, copy_steps
 from rushlight.op.pointwise import check_devices, device_of
+from rushlight.ops.reduction.restore import as_dtype
 from rushlight.promotion import result_type_of
 
 
@@ -66,7 +67,7 @@ class Cat(OpDefinition):
                 grads.append(g.new_zeros(t.shape))
                 continue
             part = g.narrow(dim, start, t.shape[dim])
-            grads.append(part if t.dtype is g.dtype else (part.real if part.dtype.is_complex and not t.dtype.is_complex else part).to(t.dtype))
+            grads.append(as_dtype(part, t.dtype))
             start += t.shape[dim]
         return {"tensors": grads}
 
@@ -106,7 +107,7 @@ class Stack(OpDefinition):
         grads = []
         for k, t in enumerate(tensors):
             part = g.select(dim, k)
-            grads.append(part if t.dtype is g.dtype else (part.real if part.dtype.is_complex and not t.dtype.is_complex else part).to(t.dtype))
+            grads.append(as_dtype(part, t.dtype))
         return {"tensors": grads}
 
 

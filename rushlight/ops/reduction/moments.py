@@ -106,7 +106,8 @@ class Variance(Reduction):
         """Complex numbers: the variances of the parts add up."""
         dim, keepdim, correction = self.options(*args)
         var = find_op("var")
-        spread = sum(var(part, dim, correction=correction, keepdim=keepdim) for part in (args[0].real, args[0].imag))
+        halves = [find_op(part)(args[0]) for part in ("real", "imag")]
+        spread = var(halves[0], dim, correction=correction, keepdim=keepdim) + var(halves[1], dim, correction=correction, keepdim=keepdim)
         made = []
         for name in self.outputs:
             made.append(spread if name == "var" else spread.sqrt() if name == "std" else args[0].mean(dim, keepdim))
@@ -123,7 +124,7 @@ class Variance(Reduction):
 def variance_gradient(g: Any, input: Any, dim: Any, keepdim: Any, correction: float) -> Any:
     """Gradient of the variance: twice the distance from the mean over the degrees of freedom."""
     g = unreduce(g, input.ndim, dim, keepdim)
-    free = count_of(input.shape, dim) - correction
+    free = count_of(input.shape, dim) - correction   # complex inputs: the same formula, distances being complex
     scale = 2.0 / free if free > 0 else float("inf")
     return (g * scale) * (input - input.mean(dim, True))
 

@@ -130,7 +130,19 @@ class LogSumExp(Reduction):
     """log(sum(exp(x))) along `dim`, without overflow."""
 
     schema = "logsumexp(Tensor input, int[] dim, bool keepdim=False) -> Tensor"
-    refuse = ("complex",)
+
+    def plan(self, args):
+        return None if args[0].dtype.is_complex else super().plan(args)
+
+    def run(self, input, dim, keepdim):
+        """Complex numbers: measured from the largest real part."""
+        dims = dims_of(dim, input.ndim)
+        top = find_op("real")(input).amax(dims, True)
+        top = top.masked_fill(top.isinf(), 0)
+        total = (input - top).exp().sum(dims, True).log() + top
+        for d in () if keepdim else reversed(dims):
+            total = total.squeeze(d)
+        return total
 
     def types(self, input, dtype, *args):
         out = to_float(input.dtype)
@@ -162,5 +174,7 @@ class LogSumExp(Reduction):
 
     def vjp(self, g, input, result, dim, keepdim):
         g, result = unreduce(g, input.ndim, dim, keepdim), unreduce(result, input.ndim, dim, keepdim)
+        if result.dtype.is_complex:
+            return {"input": g * (input - result).exp().conj()}
         safe = result.masked_fill(result.detach().isinf(), 0)
         return {"input": as_dtype(g * (input - safe).exp(), input.dtype)}

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from rushlight.op import find_op
+
 
 def dims_of(dim: Any, ndim: int) -> tuple[int, ...]:
     """The reduced dims, counted from the front, in order; None and () mean all."""
@@ -45,5 +47,5 @@ def as_dtype(g: Any, dtype: Any) -> Any:
     if g.dtype is dtype:
         return g
     if g.dtype.is_complex and not dtype.is_complex:
-        g = g.real
+        g = find_op("real")(g)
     return g.to(dtype)
