@@ -335,16 +335,16 @@ namespace {
 
 // The edges of a call under construction; on the stack for all but long lists.
 struct EdgeList {
-  Edge inline_[16];
+  alignas(Edge) char storage[16 * sizeof(Edge)];   // raw: clearing it would cost as much as the rest
   std::vector<Edge> spill;
   uint32_t count = 0;
   bool any = false;
   ~EdgeList() {
     for (uint32_t i = 0; i < count; i++) Py_XDECREF(at(i).node);
   }
-  Edge& at(uint32_t i) { return i < 16 ? inline_[i] : spill[i - 16]; }
+  Edge& at(uint32_t i) { return i < 16 ? reinterpret_cast<Edge*>(storage)[i] : spill[i - 16]; }
   void push(Edge e) {
-    if (count < 16) inline_[count] = e;
+    if (count < 16) new (storage + count * sizeof(Edge)) Edge(e);
     else spill.push_back(e);
     count++;
     any |= e.node != nullptr;

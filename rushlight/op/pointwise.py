@@ -209,12 +209,25 @@ class Pointwise(OpDefinition):
         """The gradient op for the tensor parameters in `mask`.
 
         Returns its overload, the parameters to pass after the gradient (-1: the result), and for each wanted
-        parameter which output is its gradient.
+        parameter which output is its gradient (-1: the incoming gradient itself, so that `add` costs nothing).
         """
         tensors = [i for i, p in enumerate(self.spec.params) if p.is_tensor]
         wanted = tuple(i for k, i in enumerate(tensors) if mask >> k & 1)
-        definition = PointwiseVjp(self, wanted)
-        return definition.overload(), definition.passed, tuple(range(len(wanted)))
+        computed = tuple(i for i in wanted if not self.passes_gradient(i))
+        outputs = tuple(computed.index(i) if i in computed else -1 for i in wanted)
+        if not computed:
+            return None, (), outputs
+        definition = PointwiseVjp(self, computed)
+        return definition.overload(), definition.passed, outputs
+
+    def passes_gradient(self, index: int) -> bool:
+        """Whether the gradient of parameter `index` is the incoming one, whatever the operands are."""
+        params = self.spec.params
+        if self.num_results() != 1 or any(p.type not in OPERAND_TYPES or p.type.endswith("?") for p in params):
+            return False
+        g = expr.arg(100, "f64")
+        values = [expr.arg(i, "f64") for i in range(len(params))]
+        return self.gradients(scalars, [g], values, None, (index,))[0] is g
 
     def gradients(self, s: Scalars, g: list[Any], values: list[Any], result: list[Any] | None, wanted: tuple[int, ...]) -> list[Any]:
         """Expressions of the gradients. `result` holds leaves standing for saved outputs, or None to recompute."""
