@@ -20,7 +20,7 @@ from . import primitives as p
 from .interchange import in_memory_order
 from .registers import NotVector, Reg, Scope, VectorLoop
 from .targets import Target
-from .vectorize import Addressing
+from .vectorize import Addressing, wants_single_vectors
 
 ZERO = const(0, "i64")
 
@@ -473,6 +473,8 @@ class Lowering(Addressing):
         done = None
         if s.vector and self.target.vector_bits and here.loop is None and not carried:
             done = self.vector_loop(s, start, stop, accs)
+            if done is not None and wants_single_vectors(s, self.nest, self.target):
+                done = self.vector_loop(s, done[0], stop, accs, so_far=done[1])
         first, accs_now = (start, before) if done is None else done
         ends.append(self.serial_loop(s, first, stop, accs_now, guard, skip=done is not None, outer=outer))
         self.pop()

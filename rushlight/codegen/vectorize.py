@@ -19,6 +19,8 @@ from .registers import NotVector, Reg, Scope, VectorLoop
 from .targets import Target
 
 ZERO, ONE = const(0, "i64"), const(1, "i64")
+COSTLY = 6  # operations per element past which a scalar rest of up to 15 elements hurts
+LONG = 120  # nodes in a body past which the time to compile it counts for more than the last tenth of speed
 HEAVY = 30  # nodes in a body past which 16 registers hold only two vectors of each value
 
 
@@ -34,9 +36,18 @@ def choose_width(s: For | Reduce, nest: Nest, target: Target) -> tuple[int, int]
     while lanes > 2 and lanes * wide > 4 * register:
         lanes //= 2
     spans = 4
-    if target.registers <= 16 and len(nodes) > HEAVY:
+    if len(nodes) > LONG or (target.registers <= 16 and len(nodes) > HEAVY):
         spans = 2
     return lanes, max(1, spans * register // wide // lanes)
+
+
+def wants_single_vectors(s: For | Reduce, nest: Nest, target: Target) -> bool:
+    """Whether the rest of a wide loop should go in single vectors first: only if an element costs more than a few
+    instructions, as every loop adds to the time to compile."""
+    if nest.point:
+        return False  # there the inner dimension is long, or its rest comes once
+    nodes = [v for v in walk_values(_roots(s)) if v.op not in ("const", "var", "arg", "load")]
+    return choose_width(s, nest, target)[1] > 1 and len(nodes) > COSTLY
 
 
 def walk_values(roots: Sequence[Value]) -> list[Value]:
@@ -308,7 +319,10 @@ class Addressing:
         if repeats:
             stride = self.evaluate(coefficient).parts[0]
             is_zero = out.emit(lines, f"icmp eq i64 {stride}, 0")
-            buffer = self.repeated_buffer(code, first, loop)
+            # The loop of single vectors finds the wide loop's buffer, which is wide enough.
+            buffer = loop.guard.memo.get(("buffer", operand, base.parts[0]))
+            if buffer is None:
+                buffer = loop.guard.memo["buffer", operand, base.parts[0]] = self.repeated_buffer(code, first, loop)
             first = out.emit(lines, f"select i1 {is_zero}, ptr {buffer}, ptr {first}")
             step = out.emit(lines, f"mul i64 {stride}, {loop.width * size // unit}")
         walker = out.fresh()
@@ -354,11 +368,17 @@ class Addressing:
     # The loop
 
     def vector_loop(
-        self, s: For | Reduce, start: Reg, stop: Reg, accs: dict[str, Reg]
+        self, s: For | Reduce, start: Reg, stop: Reg, accs: dict[str, Reg], so_far: dict[str, Reg] | None = None
     ) -> tuple[Reg, dict[str, Reg]] | None:
-        """Emit the vector loop into the current guard; returns where the scalar loop goes on, or None if impossible."""
+        """Emit the vector loop into the current guard; returns where the scalar loop goes on, or None if impossible.
+
+        `accs` are the neutral accumulators. With `so_far`, accumulators of the wide loop before it, this is the loop of
+        single vectors that spares short rows most of the scalar loop.
+        """
         guard, names = self.scopes[-1], dict(self.env)
         lanes, unroll = choose_width(s, self.nest, self.target)
+        if so_far is not None:
+            unroll = 1
         loop = VectorLoop(s.var, lanes, unroll, guard, self.out.fresh(), start)
         top = self.out.label()
         scope = self.push(top, loop)
@@ -376,7 +396,7 @@ class Addressing:
         self.env = names
         for reg in finals.values():
             reg.depth = guard.depth  # what follows the loop is the guard's text
-        return self.splice(s, loop, scope, top, stop, accs, phis, finals)
+        return self.splice(s, loop, scope, top, stop, accs, so_far or {}, phis, finals)
 
     def phi_names(self, reg: Reg, lanes: int, unroll: int, depth: int) -> Reg:
         imag = None if reg.imag is None else [self.out.fresh() for _ in range(unroll)]
@@ -384,7 +404,7 @@ class Addressing:
 
     def splice(
         self, s: For | Reduce, loop: VectorLoop, scope: Scope, top: str, stop: Reg, accs: dict[str, Reg],
-        phis: dict[str, Reg], finals: dict[str, Reg],
+        so_far: dict[str, Reg], phis: dict[str, Reg], finals: dict[str, Reg],
     ) -> tuple[Reg, dict[str, Reg]]:  # fmt: skip
         """Write the collected vector loop into its guard: checks, phis, body, merging of lanes."""
         guard, out = loop.guard, self.out
@@ -395,7 +415,7 @@ class Addressing:
         for test in loop.checks.values():
             good = out.emit(lines, f"and i1 {good}, {test}")
         done, rest, before = out.label(), out.label(), guard.label
-        blocked = isinstance(s, Reduce) and s.blocked
+        blocked = isinstance(s, Reduce) and s.blocked and not so_far
         entry = out.label() if blocked else top
         span = self.block_span(loop, stop) if blocked else ""
         lines.append(f"  br i1 {good}, label %{entry}, label %{rest}")
@@ -417,11 +437,13 @@ class Addressing:
         lines.append(f"{done}:")
         guard.label = done
         merged = self.merge_lanes(s, finals, loop.lanes) if accs else {}
+        if so_far:
+            merged = self.merge(s, so_far, merged)
         after = guard.label
         lines += [f"  br label %{rest}", f"{rest}:"]
         guard.label = rest
         first = out.emit(lines, f"phi i64 [ {loop.start.parts[0]}, %{before} ], [ {following}, %{after} ]")
-        results = {acc: self.phi([reg, merged[acc]], [before, after]) for acc, reg in accs.items()}
+        results = {acc: self.phi([reg, merged[acc]], [before, after]) for acc, reg in (so_far or accs).items()}
         return Reg("i64", 0, [first], guard.depth), results
 
     def block_span(self, loop: VectorLoop, stop: Reg) -> str:
