@@ -97,12 +97,14 @@ def emit_constants() -> None:
         ("DIGAMMA_ROOT", mp.findroot(mp.digamma, mp.mpf("1.4616")), (24, 24), (53, 53)),
     ):
         print(f'{name} = {{\n    "f32": {parts(value, "f32", *f32)!r},\n    "f64": {parts(value, "f64", *f64)!r},\n}}')
+    print("\n# (2/pi * 2**(32 k)) modulo 4 for k = -2, -1, ..., 30, each as a sum of four floats: column j is part j.")
     with mp.workdps(450):
-        whole = int(mp.floor(2 / mp.pi * mp.mpf(2) ** (32 * 40)))
-    words = [0, 0] + [(whole >> (32 * (39 - k))) & 0xFFFFFFFF for k in range(40)]
-    print("\n# 2/pi in 32-bit words, most significant first, behind 64 zero bits.")
-    rows = [", ".join(str(word) for word in words[k : k + 8]) for k in range(0, len(words), 8)]
-    print("TWO_OVER_PI_WORDS = (\n" + "".join(f"    {row},\n" for row in rows) + ")")
+        turns = [mp.fmod(2 / mp.pi * mp.mpf(2) ** (32 * k), 4) for k in range(-2, 31)]
+        columns = list(zip(*[parts(turn, "f64", 53, 53, 53, 53) for turn in turns]))
+    print("TURNS = (")
+    for column in columns:
+        print("    (\n" + "".join(f"        {part!r},\n" for part in column) + "    ),")
+    print(")")
 
 
 def fit_elementary() -> None:

@@ -90,12 +90,26 @@ def exp_parts(x: Value, tail: Value | None = None) -> tuple[Pair, Value]:
 
 @expansion("exp")
 def exp(x: Value) -> Value:
+    value, count = _exp_unscaled(clamp_exponent(x), 2 * BIAS[x.dtype])
+    # n + 2 * bias in the low bits: its halves are biased exponents; what is above is shifted out.
+    digits, half = FRACTION[x.dtype], count >> 1
+    return value * bitcast(half << digits, x.dtype) * bitcast((count - half) << digits, x.dtype)
+
+
+def modest_exp(x: Value) -> Value:
+    """exp of an x between the logarithms of the smallest and the largest normal number."""
+    value, count = _exp_unscaled(x, BIAS[x.dtype])
+    return value * bitcast(count << FRACTION[x.dtype], x.dtype)
+
+
+def _exp_unscaled(x: Value, offset: int) -> tuple[Value, Value]:
+    """(exp(x) / 2**n, an integer whose low bits are n + offset)."""
     head, middle, _ = table.LN2[x.dtype]
-    x = clamp_exponent(x)
-    n, k = nearest_integer(x, table.LOG2E[x.dtype][0])
+    magic = MAGIC[x.dtype] + offset
+    shifted = fma(x, like(x, table.LOG2E[x.dtype][0]), like(x, magic))
+    n = shifted - magic
     r = fma(n, like(x, -middle), fma(n, like(x, -head), x))
-    q = fma(r * r, horner(r, table.EXP[x.dtype]), r)
-    return scale(1 + q, k)
+    return horner(r, (1.0, 1.0, *table.EXP[x.dtype])), bitcast(shifted, INTEGER[x.dtype])
 
 
 @expansion("exp2")
@@ -313,29 +327,15 @@ def tanh(x: Value) -> Value:
     small = fma(x * z, horner(z, table.TANH[x.dtype]), x)
     # 1 - 2 / (exp(2|x|) + 1); beyond the limit that is 1 to the last bit.
     limited = min_(like(x, 10.0 if x.dtype == "f32" else 22.0), size)
-    double = exp(limited * 2)
-    large = 1 - 2 / (double + 1)
+    large = 1 - 2 / (modest_exp(limited * 2) + 1)
     return copysign(select(lt(size, 0.625), small, large), x)
 
 
 @expansion("sigmoid")
 def sigmoid(x: Value) -> Value:
     # exp(-|x|) <= 1 never overflows: sigmoid is 1 / (1 + e) or e / (1 + e).
-    size = abs_(x)
-    r, q, n = expm1_reduced(max_(like(x, EXP_RANGE[x.dtype][0]), neg(size)))
-    head, rest = quick_sum(like(x, 1), r)
-    head, rest = quick_sum(head, rest + q)
-    factor = power_of_two(max_(n, like(n, -BIAS[x.dtype] + 1)), x.dtype)
-    total, lost = quick_sum(like(x, 1), head * factor)
-    lost = fma(rest, factor, lost)
-    # Numerator 1, or the unscaled exp (scaled last, so that denormals round once).
-    positive = ge(x, 0)
-    top = select(positive, like(x, 1), head)
-    low = select(positive, like(x, 0), rest)
-    quotient = top / total
-    left = fma(neg(quotient), total, top) + (low - quotient * lost)
-    quotient = quotient + left / total
-    return select(positive, quotient, scale(quotient, n))
+    e = exp(neg(abs_(x)))
+    return select(lt(x, 0), e, like(x, 1)) / (1 + e)
 
 
 @expansion("asinh")

@@ -12,7 +12,7 @@ import math
 from rushlight.loops import coefficients as table
 from rushlight.loops.expr import Value, abs_, cast, copysign, eq, fma, gt, lt, min_, ne, neg, select, sqrt
 from rushlight.loops.math import expansion
-from rushlight.loops.math_exp import exp_parts, log, log1p, log_with_rest, nearest_integer
+from rushlight.loops.math_exp import exp_parts, log, log1p, log_with_rest, modest_exp
 from rushlight.loops.math_power import short_exp
 from rushlight.loops.pairs import (
     Pair,
@@ -22,7 +22,6 @@ from rushlight.loops.pairs import (
     pair_divide,
     pair_multiply,
     pair_scale,
-    power_of_two,
     quick_sum,
     scale,
     two_product,
@@ -40,19 +39,11 @@ def erf(x: Value) -> Value:
     if x.dtype == "f32":
         # erf is 1 to the last bit beyond 4; the exponent then needs no care at either end.
         t = min_(like(x, 4.0), size)
-        large = 1 - _modest_exp(horner(t, table.ERFC_LOG["f32"]))
+        large = 1 - modest_exp(horner(t, table.ERFC_LOG["f32"]))
     else:
         t = min_(like(x, 6.0), size)
         large = 1 - erfc_positive(t, two_product(t, t))
     return select(lt(size, 1), small, copysign(large, x))
-
-
-def _modest_exp(x: Value) -> Value:
-    """exp where 2**n is normal and no clamping is needed."""
-    head, middle, _ = table.LN2[x.dtype]
-    n, k = nearest_integer(x, table.LOG2E[x.dtype][0])
-    r = fma(n, like(x, -middle), fma(n, like(x, -head), x))
-    return (1 + fma(r * r, horner(r, table.EXP[x.dtype]), r)) * power_of_two(k, x.dtype)
 
 
 def scaled_complement(t: Value, tail: Value | None = None) -> Pair:

@@ -1,8 +1,8 @@
 """Trigonometric functions and their inverses as primitives, for every finite argument.
 
 Arguments are reduced by multiples of pi/2. Up to a limit pi/2 is subtracted in three parts with fused
-multiply-adds; beyond it (`select` marked rare) the argument is multiplied by the bits of 2/pi that matter, in
-32-bit limbs, so sin(1e300) is as good as sin(1).
+multiply-adds; beyond it (`select` marked rare) the argument is multiplied by the bits of 2/pi that matter, taken
+from a table, so sin(1e300) is as good as sin(1).
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from rushlight.loops.expr import (
     min_,
     ne,
     neg,
+    rint,
     select,
     shl,
     shr,
@@ -42,6 +43,7 @@ from rushlight.loops.pairs import (
     pair_add,
     pair_divide,
     pair_multiply,
+    power_of_two,
     quick_sum,
     two_product,
     two_sum,
@@ -49,7 +51,6 @@ from rushlight.loops.pairs import (
 
 # Up to here n * (pi/2 in three parts) leaves r accurate even next to a multiple of pi/2.
 SIMPLE_LIMIT = {"f32": 2.0**16, "f64": 2.0**29}
-LOW_WORD = 0xFFFFFFFF
 
 
 def reduce_simple(x: Value, with_tail: bool = False) -> tuple[Value, Value, Value]:
@@ -65,57 +66,32 @@ def reduce_simple(x: Value, with_tail: bool = False) -> tuple[Value, Value, Valu
 
 
 def reduce_exact(x: Value) -> tuple[Value, Value, Value]:
-    """The same for any finite |x| >= 1, x positive, by multiplying with a window of the bits of 2/pi."""
-    limbs = 4 if x.dtype == "f32" else 6
+    """The same for any finite x above the limit, x positive: the product with 2/pi, modulo 4, in exact pieces."""
     wide = cast(x, "f64")
-    bits = bitcast(wide, "u64")
-    exponent = cast(shr(bits, 52), "i64") - 1075
-    mantissa = (bits & ((1 << 52) - 1)) | (1 << 52)
-    # Bit (exponent - 1) of 2/pi has weight 2 after scaling; higher ones are multiples of a full turn.
-    start = max_(const(0, "i64"), min_(const(972 + 62, "i64"), exponent + 62))
-    word, shift = shr(start, 5), cast(start & 31, "u64")
-    words = [lookup(word + k, table.TWO_OVER_PI_WORDS, "u64") for k in range(limbs + 1)]
-    window = [shr(shl(shl(words[k], 32) | words[k + 1], shift), 32) for k in range(limbs)]
-    product = _multiply_limbs(window, mantissa & LOW_WORD, shr(mantissa, 32))
-    # Two integer bits on top say the quadrant; the fraction is taken as signed, in [-1/2, 1/2).
-    high = shl(product[0], 32) | product[1]
-    low = shl(product[2], 32) | product[3]
-    fraction = bitcast(shl(high, 2) | shr(low, 62), "i64")
-    rest = shl(low, 2) | shr(product[4] if limbs > 4 else const(0, "u64"), 30)
-    quadrant = bitcast(shr(high, 62), "i64") + select(lt(fraction, 0), const(1, "i64"), const(0, "i64"))
-    r, tail = _fraction_to_radians(fraction, rest)
-    quadrant = cast(quadrant, INTEGER[x.dtype])
+    # m = x / 2**(32 k) is an integer, so 2/pi * 2**(32 k) may be reduced modulo 4 in advance.
+    k = shr(bitcast(wide, "i64"), 52) - (1023 + 52) >> 5
+    k = max_(const(-2, "i64"), min_(const(30, "i64"), k))
+    m = wide * power_of_two(shl(neg(k), 5), "f64")
+    turn = [lookup(k + 2, column, "f64") for column in table.TURNS[: 3 if x.dtype == "f32" else 4]]
+    (h0, e0), (h1, e1), (h2, e2) = (two_product(m, part) for part in turn[:3])
+    # These three reach above 4; only their remainders count.
+    total, lost = two_sum(_modulo_four(h0), _modulo_four(e0))
+    total, more = two_sum(total, _modulo_four(h1))
+    n = rint(total)
+    head, tail = total - n, fma(m, turn[3], e2) if x.dtype == "f64" else e2
+    for piece in (e1, lost, more, h2):
+        head, rest = two_sum(head, piece)
+        tail = tail + rest
+    r, tail = pair_multiply(quick_sum(head, tail), tuple(like(wide, part) for part in table.HALF_PI["f64"][:2]))
+    quadrant = cast(n, INTEGER[x.dtype])
     if x.dtype == "f32":
-        head = cast(r, "f32")
-        return head, cast(r - cast(head, "f64"), "f32"), quadrant
+        short = cast(r, "f32")
+        return short, cast(r - cast(short, "f64"), "f32"), quadrant
     return r, tail, quadrant
 
 
-def _multiply_limbs(window: list[Value], low: Value, high: Value) -> list[Value]:
-    """The product modulo 2**(32 * limbs), most significant limb first."""
-    result: list[Value] = []
-    carry = below = const(0, "u64")
-    for limb in reversed(window):
-        a, b = limb * low, below * high
-        total = (a & LOW_WORD) + (b & LOW_WORD) + carry
-        result.append(total & LOW_WORD)
-        carry = shr(a, 32) + shr(b, 32) + shr(total, 32)
-        below = limb
-    return result[::-1]
-
-
-def _fraction_to_radians(fraction: Value, rest: Value) -> Pair:
-    """(fraction * 2**64 + rest) * 2**-128 * pi/2 as a pair of f64; every piece converts exactly."""
-    pieces = [
-        cast(shr(fraction, 32), "f64") * 2.0**-32,
-        cast(fraction & LOW_WORD, "f64") * 2.0**-64,
-        cast(bitcast(shr(rest, 32), "i64"), "f64") * 2.0**-96,
-        cast(bitcast(rest & LOW_WORD, "i64"), "f64") * 2.0**-128,
-    ]
-    total = two_sum(pieces[0], pieces[1])
-    total = pair_add(total, two_sum(pieces[2], pieces[3]))
-    head, tail, _ = table.HALF_PI["f64"]
-    return pair_multiply(total, (like(pieces[0], head), like(pieces[0], tail)))
+def _modulo_four(x: Value) -> Value:
+    return x - rint(x * 0.25) * 4
 
 
 def reduce_far(x: Value) -> tuple[Value, Value, Value]:
@@ -362,8 +338,6 @@ def sin_pi(x: Value) -> Pair:
 
 def nearest_half_turn(x: Value) -> tuple[Value, Value]:
     """(n, k): n = k / 2 nearest to x modulo 2, k the integer count of half units."""
-    from rushlight.loops.expr import rint
-
     twice = rint(x * 2)
     # Only the low bits of the count matter; the parity of huge numbers is even.
     inside = twice - rint(twice * 0.25) * 4
