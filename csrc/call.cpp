@@ -185,7 +185,14 @@ static inline void scan_args(Overload* op, PyObject** args, Scan* scan, bool gra
   }
 }
 
-static PyObject* call_inplace(Overload* op, PyObject** args, bool record) {
+// The backend, or what stands in for it: a callable that is handed the bound arguments (tensor subclasses and modes).
+static PyObject* run_with(Overload* op, PyObject** args, PyObject* runner) {
+  if (!runner) return overload_run(op, args);
+  GradModeGuard no_grad(false);
+  return PyObject_Vectorcall(runner, args, op->params->size(), nullptr);
+}
+
+static PyObject* call_inplace(Overload* op, PyObject** args, bool record, PyObject* runner) {
   Tensor* self = as_tensor(args[0]);
   PyObject* kept = nullptr;
   if (tls.grad_enabled && (record || self->requires_grad() || self->view)) {
@@ -199,7 +206,7 @@ static PyObject* call_inplace(Overload* op, PyObject** args, bool record) {
     if (!tape_check_inplace(self, PyUnicode_AsUTF8(op->name))) return nullptr;
   }
   Ref holder(kept);
-  Ref result(overload_run(op, args));
+  Ref result(run_with(op, args, runner));
   if (!result) return nullptr;
   if (!(self->flags & kInference)) tensor_bump(self);
   if (record && !tape_rebase(op, args, self, kept)) return nullptr;
@@ -217,13 +224,12 @@ static bool mark_views(PyObject** args, PyObject* result) {
 }
 
 // Below the keys: autograd and the backend.
-static PyObject* call_recorded(Overload* op, PyObject** args, bool requires_grad) {
+static PyObject* call_recorded(Overload* op, PyObject** args, bool requires_grad, PyObject* runner = nullptr) {
   bool record = op->records && requires_grad && tls.grad_enabled;
-  if (op->inplace && op->kind != Kind::Python) return call_inplace(op, args, record);
-  if (op->inplace && op->records) return call_inplace(op, args, record);
-  Ref result(overload_run(op, args));
+  if (op->inplace && (op->kind != Kind::Python || op->records)) return call_inplace(op, args, record, runner);
+  Ref result(run_with(op, args, runner));
   if (!result) return nullptr;
-  if (op->is_view && !mark_views(args, result.p)) return nullptr;
+  if (op->is_view && !runner && !mark_views(args, result.p)) return nullptr;
   if (record && result.p != args[0] && !tape_record(op, args, result.p)) return nullptr;
   return result.release();
 }
@@ -392,6 +398,16 @@ static PyObject* o_redispatch(PyObject* self, PyObject* args) {
   scan_args(self_op(self), bound.args, &scan, tls.grad_enabled);
   return call_recorded(self_op(self), bound.args, scan.requires_grad);
 }
+// autograd(runner, *bound): the tape around `runner`, which stands in for the backend.
+static PyObject* o_autograd(PyObject* self, PyObject* args) {
+  if (PyTuple_GET_SIZE(args) < 1) return PyErr_SetString(PyExc_TypeError, "autograd: expected a runner"), nullptr;
+  Ref rest(PyTuple_GetSlice(args, 1, PyTuple_GET_SIZE(args)));
+  Bound bound;
+  if (!rest || !bound_from_tuple(self, rest.p, &bound)) return nullptr;
+  Scan scan;
+  scan_args(self_op(self), bound.args, &scan, tls.grad_enabled);
+  return call_recorded(self_op(self), bound.args, scan.requires_grad, PyTuple_GET_ITEM(args, 0));
+}
 // backend(*bound): plan and kernel only; in-place forms still count as a write.
 static PyObject* o_backend(PyObject* self, PyObject* args) {
   Bound bound;
@@ -454,12 +470,14 @@ static PyObject* o_plan_count(PyObject* self, void*) {
 }
 
 static PyMethodDef overload_methods[] = {{"redispatch", o_redispatch, METH_VARARGS, "autograd and backend, whatever the keys say"},
+                                         {"autograd", o_autograd, METH_VARARGS, "autograd(runner, *bound): the tape around a stand-in for the backend"},
                                          {"backend", o_backend, METH_VARARGS, "plan and kernel only"},
                                          {"into", o_into, METH_VARARGS, "into(bound, outs): write given outputs"},
                                          {"bind", o_bind, METH_VARARGS, "bind(args, kwargs) -> (bound, out), or None"},
                                          {"clear_plans", o_clear, METH_NOARGS, "forget every plan"},
                                          {}};
 static PyGetSetDef overload_getset[] = {{"name", o_name, nullptr, nullptr, nullptr},
+                                        {"__name__", o_name, nullptr, nullptr, nullptr},
                                         {"definition", o_definition, nullptr, nullptr, nullptr},
                                         {"inplace", o_inplace, nullptr, nullptr, nullptr},
                                         {"is_view", o_is_view, nullptr, nullptr, nullptr},

@@ -307,9 +307,12 @@ bool pointwise_launch(PointwisePlanObject* plan, PointwiseCall& call, Device dev
   alignas(16) char scalars[16][16];
   loop.num = plan->num_in + plan->num_out;
   Tensor* owned[8];
+  for (int i = 0; i < plan->num_in; i++)
+    if (call.tensors[i] && !tensor_readable(call.tensors[i], op)) return false;
   for (int j = 0; j < plan->num_out; j++) {
     owned[j] = call.outs[j];
     if (!call.outs[j]) continue;
+    if (!tensor_readable(call.outs[j], op)) return false;
     if (!check_written(call.outs[j], call.tensors, plan->num_in, op)) return false;
   }
   bool failed = false;

@@ -232,7 +232,10 @@ PyObject* plan_run(PlanObject* plan, Tensor** inputs, int num_inputs) {
     heap.resize(num_inputs + num_slots);
     all = heap.data();
   }
-  for (int i = 0; i < num_inputs; i++) all[i] = inputs[i];
+  for (int i = 0; i < num_inputs; i++) {
+    if (!plan->steps->empty() && !tensor_readable(inputs[i], "op")) return nullptr;
+    all[i] = inputs[i];
+  }
   PyObject* result = nullptr;
   int made = 0;
   for (; made < num_slots; made++) {

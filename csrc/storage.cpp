@@ -254,6 +254,10 @@ bool storage_resize(Storage* s, size_t nbytes) {
     PyErr_Format(PyExc_RuntimeError, "resize_: growing storage in place is not supported on device '%s'", device_type_name(s->device.type));
     return false;
   }
+  if (nbytes && nbytes <= s->nbytes) {   // memory stays: tensors that still look past the new end must not fault
+    s->nbytes = nbytes;
+    return true;
+  }
   Storage old;
   old.data = s->data, old.nbytes = s->nbytes, old.capacity = s->capacity, old.release = s->release, old.device = s->device;
   s->data = nullptr;

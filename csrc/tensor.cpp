@@ -156,6 +156,13 @@ Tensor* tensor_shallow_copy(Tensor* t, bool share_version) {
   return copy;
 }
 
+bool tensor_has_data(Tensor* t, const char* op) {
+  if (t->storage->data || !t->numel || !kDevices[t->device.type].has_data) return true;
+  PyErr_Format(PyExc_RuntimeError, "%s: the tensor has %lld elements, but its data is not allocated (a wrapper subclass, or a storage resized to 0)", op,
+               static_cast<long long>(t->numel));
+  return false;
+}
+
 void tensor_set_geometry(Tensor* t, const int64_t* sizes, const int64_t* strides, int ndim, int64_t offset) {
   int64_t copy[2 * kMaxDims];
   memcpy(copy, sizes, sizeof(int64_t) * ndim);
@@ -528,6 +535,28 @@ static PyObject* py_shallow_copy(PyObject*, PyObject* args) {
   return as_object(copy);
 }
 
+// make_wrapper(cls, sizes, strides|None, dtype, device, offset): a subclass instance that has geometry but no bytes of its own.
+static PyObject* py_make_wrapper(PyObject*, PyObject* args) {
+  PyObject *type, *sizes, *strides, *dtype, *device;
+  Py_ssize_t offset = 0;
+  if (!PyArg_ParseTuple(args, "O!OOO!O|n", &PyType_Type, &type, &sizes, &strides, DTypeType, &dtype, &device, &offset)) return nullptr;
+  if (!PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(type), TensorType)) return PyErr_Format(PyExc_TypeError, "expected a subclass of Tensor, got %R", type), nullptr;
+  int64_t s[kMaxDims], st[kMaxDims];
+  Device d;
+  int n = read_ints(sizes, s, kMaxDims, "_make_wrapper_subclass");
+  if (n < 0 || (device != Py_None && !parse_device(device, &d))) return nullptr;
+  if (checked_numel(s, n) < 0) return bad_size(s, n), nullptr;
+  if (strides == Py_None) contiguous_strides(s, n, st);
+  else if (read_ints(strides, st, kMaxDims, "_make_wrapper_subclass") != n) return PyErr_Occurred() ? nullptr : (PyErr_SetString(PyExc_RuntimeError, "_make_wrapper_subclass: sizes and strides differ in length"), nullptr);
+  Tensor* t = tensor_alloc(reinterpret_cast<PyTypeObject*>(type), n);
+  if (!t) return nullptr;
+  t->storage = storage_wrap(nullptr, 0, d, nullptr, nullptr);
+  t->dtype = dtype_of(dtype);
+  t->device = d;
+  tensor_set_geometry(t, s, st, n, offset);
+  return as_object(t);
+}
+
 // Makes `tensor` look at what `source` looks at: the `x.data = y` of training loops.
 static PyObject* py_set_data(PyObject*, PyObject* args) {
   PyObject *tensor, *source;
@@ -579,6 +608,7 @@ static PyMethodDef functions[] = {
     {"empty", py_empty, METH_VARARGS, "empty(sizes, strides|None, dtype, device|None)"},
     {"alias", py_alias, METH_VARARGS, "alias(base, sizes, strides, offset[, dtype]): another geometry over the same bytes"},
     {"shallow_copy", py_shallow_copy, METH_VARARGS, "shallow_copy(tensor, share_version=True, type=Tensor): same bytes, no history"},
+    {"make_wrapper", py_make_wrapper, METH_VARARGS, "make_wrapper(cls, sizes, strides, dtype, device): geometry without bytes"},
     {"set_data", py_set_data, METH_VARARGS, "set_data(tensor, source)"},
     {"bump_version", py_bump, METH_O, "count an in-place write"},
     {"view_strides", py_view_strides, METH_VARARGS, "view_strides(tensor, sizes): strides of such a view, or None"},

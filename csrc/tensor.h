@@ -83,6 +83,10 @@ inline bool is_tensor(PyObject* o) { return Py_TYPE(o) == TensorType || PyType_I
 inline Tensor* as_tensor(PyObject* o) { return reinterpret_cast<Tensor*>(o); }
 inline PyObject* as_object(void* t) { return reinterpret_cast<PyObject*>(t); }
 
+// Elements without bytes (a wrapper subclass, a storage resized to nothing): false with an exception set.
+bool tensor_has_data(Tensor* t, const char* op);
+inline bool tensor_readable(Tensor* t, const char* op) { return t->storage->data || !t->numel || tensor_has_data(t, op); }
+
 // All constructors return a new reference, or null with an exception set.
 Tensor* tensor_alloc(PyTypeObject* type, int ndim);                 // geometry allocated, not filled
 void tensor_finish_geometry(Tensor* t);                             // numel and flags from sizes/strides

@@ -2,7 +2,7 @@
 
 import importlib as _importlib
 
-from . import _C, autograd, op, ops, tensor as _tensor  # noqa: F401
+from . import _C, autograd, dispatch as _dispatch, op, ops, overrides as _overrides, tensor as _tensor  # noqa: F401
 from ._C import (
     Generator,
     Tensor,
@@ -32,6 +32,7 @@ from ._C import (
 )
 from .autograd import enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad, set_grad_enabled
 from .autograd.anomaly_mode import is_anomaly_check_nan_enabled, is_anomaly_enabled
+from .dispatch import namespaces as _namespaces
 from .dtype import finfo, iinfo
 from .functions import (
     allclose,
@@ -82,6 +83,9 @@ e = 2.718281828459045
 newaxis = None
 
 op.publish(Tensor)
+_namespaces.install()
+_overrides.install()
+_dispatch.install()
 globals().update(_LEGACY_TYPES)
 globals().update(op.published(""))
 

@@ -185,7 +185,7 @@ def as_subclass(self: Tensor, cls: type) -> Tensor:
 # --- installation -------------------------------------------------------------------------------------------------------
 
 _METHODS: dict[str, Any] = {
-    "__repr__": _repr, "__str__": _repr, "__format__": _format, "__contains__": _contains, "__reversed__": _reversed,
+    "__repr__": _repr, "__format__": _format, "__contains__": _contains, "__reversed__": _reversed,
     "__complex__": _complex, "__dir__": _dir, "__array_priority__": 1000,
     "__array__": interop.array_of, "__array_wrap__": interop.wrap_array, "numpy": interop.numpy_of,
     "__dlpack__": interop.dlpack_of, "__dlpack_device__": interop.dlpack_device_of,

@@ -41,6 +41,7 @@ class OpDefinition:
     method_self: ClassVar[str | None] = None # the parameter a method call is made on, when it is not the first
     inplace_flag: ClassVar[bool] = False     # the function also takes a last `inplace=False`, as nn.functional's do
     differentiable: ClassVar[bool] = True
+    custom: ClassVar[bool] = False           # made by rushlight.library: never decomposed
     kind: ClassVar[int] = KIND_PYTHON
     vjp: ClassVar[Callable | None] = None
 
@@ -135,6 +136,7 @@ class OpDefinition:
 
 definitions: dict[str, list[type[OpDefinition]]] = {}
 ops: dict[str, Any] = {}
+forms: dict[str, list[Any]] = {}   # every op object of a name: the function, and its operator forms
 _new_names: list[str] = []
 
 
@@ -160,6 +162,8 @@ def make_op(op: str, name: str, is_inplace: bool, mode: int = 0) -> Any:
     """The public op object; its overloads are built at the first call."""
 
     def resolve() -> list:
+        if mode == OPERATOR:   # the same overloads, so that plans and registered kernels are shared
+            return ops[op].overload_list
         found = []
         for cls in definitions[name]:
             if is_inplace and not cls.inplace:
@@ -172,6 +176,7 @@ def make_op(op: str, name: str, is_inplace: bool, mode: int = 0) -> Any:
         return found
 
     made = _C.Op(op, resolve, mode)
+    forms.setdefault(op, []).append(made)
     first = definitions[name][0]
     made.__doc__ = f"{' | '.join(schemas_of(first))}\n\n{inspect.cleandoc(first.__doc__ or '')}"
     return made

@@ -1,0 +1,271 @@
+"""The Python dispatcher: one call, walked through its keys from the outermost in.
+
+Enters: an overload and its bound arguments, from the core. Leaves: the result. Order: `__torch_function__` modes and
+subclasses; registered kernels above autograd; forward-mode AD; autograd around `__torch_dispatch__` modes and
+subclasses; registered backend kernels; the op's own kernel.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from .. import _C, show
+from .._C import Tensor
+from ..op import ops
+from ..op.pointwise import device_of
+from . import table
+from .keys import AUTOGRAD_OF, FORWARD_AD, SHOW, SUBCLASS, DispatchKey, DispatchKeySet, backend_of
+from .modes import below, state
+
+_ABOVE_AUTOGRAD = (DispatchKey.PreDispatch, DispatchKey.Functionalize, DispatchKey.Autocast, DispatchKey.Tracer, DispatchKey.ADInplaceOrView)
+_depth = 0
+
+
+def install() -> None:
+    """Make the core ask this dispatcher."""
+    _C.set_hooks(dispatcher=dispatch)
+    if show.is_shown("dispatch"):
+        keys, excluded = _C.get_thread_keys()
+        _C.set_thread_keys(keys | SHOW, excluded)
+
+
+def dispatch(overload: Any, args: tuple) -> Any:
+    """Run a call that left the fast path."""
+    if show.is_shown("dispatch"):
+        return traced(overload, args)
+    return route(overload, args)
+
+
+def tensors_of(args: tuple) -> list[Tensor]:
+    """Every tensor among the arguments, lists included."""
+    found = []
+    for a in args:
+        if isinstance(a, Tensor):
+            found.append(a)
+        elif isinstance(a, (list, tuple)):
+            found += [x for x in a if isinstance(x, Tensor)]
+    return found
+
+
+def route(overload: Any, args: tuple) -> Any:
+    """Ask handlers in order; the first that takes the call decides."""
+    tensors = tensors_of(args)
+    if not state.all_functions_disabled and overload.name in ops:   # derived gradients are no public functions
+        handled = torch_function(overload, args, tensors)
+        if handled is not NotImplemented:
+            return handled
+    name = registered_name(overload)
+    device = device_of(args)
+    above = registered_above(overload, name, args, device)
+    if above is not None:
+        return above[0]
+    if any(t._keys & FORWARD_AD for t in tensors):
+        from ..autograd.forward_ad import jvp_call
+
+        return jvp_call(overload, args)
+    return below_forward_ad(overload, args, tensors, name, device)
+
+
+def below_forward_ad(overload: Any, args: tuple, tensors: list[Tensor], name: str, device: Any) -> Any:
+    """Autograd and what is below it."""
+    if is_composite(overload):
+        return overload.redispatch(*args)
+    if wants_torch_dispatch(tensors):
+        return overload.autograd(lambda *inner: torch_dispatch(overload, inner), *args)
+    kernel = backend_kernel(name, device)
+    if kernel is not None:
+        return overload.autograd(lambda *inner: kernel(*public_args(overload, inner)[0], **public_args(overload, inner)[1]), *args)
+    return overload.redispatch(*args)
+
+
+def is_composite(overload: Any) -> bool:
+    """Whether the op is its body: its parts are dispatched, not the op itself."""
+    definition = overload.definition
+    return getattr(definition, "composite_implicit", None) or (definition.kind == 2 and not overload.records and not definition.custom)
+
+
+# --- __torch_function__ ---------------------------------------------------------------------------------------------------------------
+
+
+def public_args(overload: Any, args: tuple) -> tuple[tuple, dict[str, Any]]:
+    """Bound arguments as a user would write them: trailing defaults dropped, keyword-only ones by name."""
+    params = overload.definition.spec.params
+    positional = [(p, a) for p, a in zip(params, args, strict=True) if not p.keyword_only]
+    while positional and not positional[-1][0].required and positional[-1][1] is positional[-1][0].default:
+        positional.pop()
+    named = {p.name: a for p, a in zip(params, args, strict=True) if p.keyword_only and (p.required or a is not p.default)}
+    return tuple(a for _, a in positional), named
+
+
+def overloaded_types(tensors: list[Tensor]) -> list[Tensor]:
+    """One tensor per type that overrides `__torch_function__`, subclasses before their bases."""
+    found: list[Tensor] = []
+    for t in tensors:
+        cls = type(t)
+        if cls is Tensor or any(type(f) is cls for f in found):
+            continue
+        if cls.__torch_function__ is _C._disabled_torch_function_impl:
+            continue
+        at = next((i for i, f in enumerate(found) if issubclass(cls, type(f))), len(found))
+        found.insert(at, t)
+    return found
+
+
+def torch_function(overload: Any, args: tuple, tensors: list[Tensor]) -> Any:
+    """Modes, then subclasses; NotImplemented if there is none to ask."""
+    subclasses = [] if state.subclass_functions_disabled else overloaded_types(tensors)
+    if not state.function_modes and not subclasses:
+        return NotImplemented
+    func = public_op(overload)
+    positional, named = public_args(overload, args)
+    types = tuple(type(t) for t in subclasses)
+    if state.function_modes:
+        with below(state.function_modes) as mode:
+            result = mode.__torch_function__(func, types, positional, named)
+        if result is not NotImplemented:
+            return result
+    for t in subclasses:
+        result = type(t).__torch_function__(func, types, positional, named)
+        if result is not NotImplemented:
+            return result
+    raise TypeError(f"Multiple dispatch failed for 'torch.{overload.name}'; all __torch_function__ handlers returned NotImplemented: {[c.__name__ for c in types]}")
+
+
+def public_op(overload: Any) -> Any:
+    """The object users call: what handlers compare `func` with."""
+    return ops.get(overload.name, overload)
+
+
+# --- __torch_dispatch__ -------------------------------------------------------------------------------------------------------------------
+
+
+def dispatch_subclasses(tensors: list[Tensor]) -> list[Tensor]:
+    """One tensor per type with a `__torch_dispatch__` of its own."""
+    found: list[Tensor] = []
+    for t in tensors:
+        handler = getattr(type(t), "__torch_dispatch__", None)
+        if type(t) is Tensor or handler is None or handler is _C._disabled_torch_function_impl or any(type(f) is type(t) for f in found):
+            continue
+        found.append(t)
+    return found
+
+
+def wants_torch_dispatch(tensors: list[Tensor]) -> bool:
+    """Whether a mode or a subclass wants the call below autograd."""
+    if state.dispatch_modes:
+        return True
+    return not state.subclass_dispatch_disabled and any(t._keys & SUBCLASS for t in tensors) and bool(dispatch_subclasses(tensors))
+
+
+def torch_dispatch(overload: Any, args: tuple) -> Any:
+    """Modes, then subclasses, then the backend."""
+    tensors = tensors_of(args)
+    subclasses = dispatch_subclasses(tensors)
+    types = tuple(type(t) for t in subclasses)
+    positional, named = public_args(overload, args)
+    if state.dispatch_modes:
+        with below(state.dispatch_modes) as mode:
+            result = mode.__torch_dispatch__(overload, types, positional, named)
+        if result is not NotImplemented:
+            return result
+    for t in subclasses:
+        result = type(t).__torch_dispatch__(overload, types, positional, named)
+        if result is not NotImplemented:
+            return result
+    if subclasses:
+        raise TypeError(f"Multiple dispatch failed for {overload.name}: all __torch_dispatch__ handlers returned NotImplemented: {[c.__name__ for c in types]}")
+    kernel = backend_kernel(registered_name(overload), device_of(args))
+    return kernel(*positional, **named) if kernel is not None else overload.backend(*args)
+
+
+# --- registered kernels ---------------------------------------------------------------------------------------------------------------------
+
+
+def registered_name(overload: Any) -> str:
+    """The name registrations of this op are filed under."""
+    return overload.name
+
+
+def autograd_keys(device: Any) -> tuple[Any, ...]:
+    """Keys under which an autograd kernel for a device may be registered."""
+    own = AUTOGRAD_OF.get(backend_of(device))
+    return (own, DispatchKey.Autograd) if own is not None else (DispatchKey.Autograd,)
+
+
+def registered_above(overload: Any, name: str, args: tuple, device: Any) -> tuple[Any] | None:
+    """A kernel registered at autograd's level or above, with its result; None if there is none."""
+    if not overload.overridden:
+        return None
+    for key in (*_ABOVE_AUTOGRAD, *autograd_keys(device), DispatchKey.CompositeImplicitAutograd):
+        kernel = table.find(name, key)
+        if kernel is None or kernel is table.FALLTHROUGH or key in _running:
+            continue
+        positional, named = public_args(overload, args)
+        lead = (keyset_of(overload, args),) if (name, key) in table.with_keyset else ()
+        return (call_guarded(key, kernel, (*lead, *positional), named),)
+    return None
+
+
+_running: list[Any] = []
+
+
+def call_guarded(key: Any, kernel: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:
+    """Run a kernel with its own key skipped, so that calling the op again goes to the keys below."""
+    _running.append(key)
+    try:
+        return kernel(*args, **kwargs)
+    finally:
+        _running.pop()
+
+
+def backend_kernel(name: str, device: Any) -> Callable | None:
+    """A registered implementation for the device, or a fallback of its whole backend."""
+    key = backend_of(device)
+    for k in (key, DispatchKey.CompositeExplicitAutograd, *(() if isinstance(key, DispatchKey) else (DispatchKey.PrivateUse1,))):
+        kernel = table.find(name, k)
+        if kernel is not None and kernel is not table.FALLTHROUGH and k not in _running:
+            return lambda *args, _k=k, _f=kernel, **kwargs: call_guarded(_k, _f, args, kwargs)
+    return None
+
+
+def keyset_of(overload: Any, args: tuple) -> DispatchKeySet:
+    """The keys this call passes through, for people and for `with_keyset` kernels."""
+    tensors, device = tensors_of(args), device_of(args)
+    keys: list[Any] = []
+    if state.function_modes or overloaded_types(tensors):
+        keys.append(DispatchKey.PythonMode)
+    if _C.is_grad_enabled() and overload.records and any(t.requires_grad for t in tensors):
+        keys.append(autograd_keys(device)[0])
+    if wants_torch_dispatch(tensors):
+        keys.append(DispatchKey.Python)
+    keys.append(DispatchKey.CompositeImplicitAutograd if is_composite(overload) else backend_of(device))
+    return DispatchKeySet(keys)
+
+
+# --- RUSHLIGHT_SHOW=dispatch ------------------------------------------------------------------------------------------------------------------
+
+
+def describe(value: Any) -> str:
+    """A short word for an argument."""
+    if isinstance(value, Tensor):
+        grad = ", grad" if value.requires_grad else ""
+        return f"{value.dtype.name}{list(value.shape)}{grad}"
+    if isinstance(value, (list, tuple)) and value and isinstance(value[0], Tensor):
+        return "[" + ", ".join(describe(v) for v in value) + "]"
+    return repr(value)
+
+
+def traced(overload: Any, args: tuple) -> Any:
+    """Print the call, indented by depth, with the keys it passes through; then run it."""
+    global _depth
+    positional, named = public_args(overload, args)
+    shown = [describe(a) for a in positional] + [f"{k}={describe(v)}" for k, v in named.items()]
+    keys = " > ".join(k if isinstance(k, str) else k.name for k in keyset_of(overload, args))
+    print(f"{'  ' * _depth}{overload.name}({', '.join(shown)})  [{keys}]", file=sys.stderr)
+    _depth += 1
+    try:
+        return route(overload, args)
+    finally:
+        _depth -= 1

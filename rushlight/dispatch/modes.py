@@ -1,0 +1,120 @@
+"""Modes: handlers that see every op called while they are active on a thread.
+
+Enters: `with mode:`. Leaves: a stack per thread; while a stack is not empty one bit of the thread's mask sends every
+call to the dispatcher. A mode's handler runs with the mode itself popped, so what it calls goes to the mode below.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from .. import _C
+from .keys import MODE
+
+
+class _State(threading.local):
+    def __init__(self) -> None:
+        self.function_modes: list[TorchFunctionMode] = []
+        self.dispatch_modes: list[TorchDispatchMode] = []
+        self.subclass_functions_disabled = False
+        self.all_functions_disabled = False
+        self.subclass_dispatch_disabled = False
+
+
+state = _State()
+
+
+def refresh() -> None:
+    """Set or clear the thread's mode bit to match the stacks."""
+    keys, excluded = _C.get_thread_keys()
+    active = bool(state.function_modes or state.dispatch_modes)
+    _C.set_thread_keys(keys | MODE if active else keys & ~MODE, excluded)
+
+
+class TorchFunctionMode:
+    """Override `__torch_function__(self, func, types, args, kwargs)` to see calls before autograd."""
+
+    def __torch_function__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
+        raise NotImplementedError(f"{type(self).__name__} must define __torch_function__")
+
+    def __enter__(self) -> Any:
+        state.function_modes.append(self)
+        refresh()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        state.function_modes.pop()
+        refresh()
+
+    @classmethod
+    def push(cls, *args: Any, **kwargs: Any) -> Any:
+        """A new instance, to be used as a context manager."""
+        return cls(*args, **kwargs)
+
+
+class TorchDispatchMode:
+    """Override `__torch_dispatch__(self, func, types, args, kwargs)` to see calls below autograd."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
+        raise NotImplementedError(f"{type(self).__name__} must define __torch_dispatch__")
+
+    def __enter__(self) -> Any:
+        state.dispatch_modes.append(self)
+        refresh()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        state.dispatch_modes.pop()
+        refresh()
+
+    @classmethod
+    def push(cls, *args: Any, **kwargs: Any) -> Any:
+        """A new instance, to be used as a context manager."""
+        return cls(*args, **kwargs)
+
+
+@contextmanager
+def below(stack: list[Any]) -> Iterator[Any]:
+    """The top mode, taken off its stack while its handler runs."""
+    mode = stack.pop()
+    refresh()
+    try:
+        yield mode
+    finally:
+        stack.append(mode)
+        refresh()
+
+
+@contextmanager
+def _flag(name: str) -> Iterator[None]:
+    before = getattr(state, name)
+    setattr(state, name, True)
+    try:
+        yield
+    finally:
+        setattr(state, name, before)
+
+
+def DisableTorchFunctionSubclass() -> Any:  # noqa: N802 - PyTorch's name
+    """Context in which subclasses' `__torch_function__` is not asked (modes still are)."""
+    return _flag("subclass_functions_disabled")
+
+
+def DisableTorchFunction() -> Any:  # noqa: N802 - PyTorch's name
+    """Context in which neither modes nor subclasses are asked through `__torch_function__`."""
+    return _flag("all_functions_disabled")
+
+
+@contextmanager
+def disable_dispatch_modes() -> Iterator[None]:
+    """Context in which no TorchDispatchMode is active on this thread."""
+    saved, state.dispatch_modes = state.dispatch_modes, []
+    refresh()
+    try:
+        yield
+    finally:
+        state.dispatch_modes = saved
+        refresh()

@@ -1,0 +1,112 @@
+"""`ops.<namespace>.<name>`: every op by its qualified name, overloads included.
+
+Enters: attribute names. Leaves: namespaces and packets. Built-in ops are in `aten` (and `rushlight`); ops of
+`library` in the namespace they were defined in.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import _C
+from ..op import ops
+
+BUILTIN = ("aten", "rushlight", "prims")
+
+
+class OpOverloadPacket:
+    """One op of a namespace: callable, with its overloads as attributes."""
+
+    def __init__(self, namespace: str, name: str, op: Any) -> None:
+        self._namespace, self.__name__, self.op = namespace, name, op
+        self._qualified_op_name = f"{namespace}::{name}"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.op(*args, **kwargs)
+
+    def overloads(self) -> list[str]:
+        """Names of the overloads."""
+        return [o.definition.spec.overload or "default" for o in self.op.overload_list]
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        found = self.op.overload_list
+        for overload in found:
+            if (overload.definition.spec.overload or "default") == name:
+                return overload
+        if self._namespace in BUILTIN:   # PyTorch's names of overloads that are one schema here
+            return found[0]
+        raise AttributeError(f"The underlying op of '{self}' has no overload name '{name}'. Overloads: {self.overloads()}")
+
+    def __dir__(self) -> list[str]:
+        return [*object.__dir__(self), *self.overloads()]
+
+    def __repr__(self) -> str:
+        return f"<OpOverloadPacket(op='{self._namespace}.{self.__name__}')>"
+
+    def __str__(self) -> str:
+        return f"{self._namespace}.{self.__name__}"
+
+
+class OpNamespace:
+    """The ops of one namespace."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._packets: dict[str, OpOverloadPacket] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        found = self._packets.get(name)
+        if found is None:
+            op = ops.get(name if self.name in BUILTIN else f"{self.name}::{name}")
+            if op is None:
+                raise AttributeError(f"'_OpNamespace' '{self.name}' object has no attribute '{name}'")
+            found = self._packets[name] = OpOverloadPacket(self.name, name, op)
+        return found
+
+    def __dir__(self) -> list[str]:
+        prefix = f"{self.name}::"
+        names = [n for n in ops if "::" not in n] if self.name in BUILTIN else [n[len(prefix) :] for n in ops if n.startswith(prefix)]
+        return sorted(names)
+
+    def forget(self, name: str) -> None:
+        """Drop a cached packet: its op is gone or was defined anew."""
+        self._packets.pop(name, None)
+
+    def __repr__(self) -> str:
+        return f"<module 'rushlight.ops.{self.name}'>"
+
+
+_namespaces: dict[str, OpNamespace] = {}
+
+
+def namespace(name: str) -> OpNamespace:
+    """The namespace called `name`, made when first asked for."""
+    return _namespaces.setdefault(name, OpNamespace(name))
+
+
+# --- what an overload says of itself ----------------------------------------------------------------------------------------------
+
+
+def _split(overload: Any) -> tuple[str, str]:
+    space, _, name = overload.name.rpartition("::")
+    return space or "aten", name
+
+
+def _overload_text(self: Any) -> str:
+    space, name = _split(self)
+    return f"{space}.{name}.{self.definition.spec.overload or 'default'}"
+
+
+def install() -> None:
+    """Give the core's overload objects the names graph code and handlers ask for."""
+    kind = _C.Overload
+    kind.__str__ = _overload_text
+    kind.namespace = property(lambda self: _split(self)[0])
+    kind.overloadpacket = property(lambda self: getattr(namespace(_split(self)[0]), _split(self)[1]))
+    kind._schema = property(lambda self: self.definition.spec)
+    kind._overloadname = property(lambda self: self.definition.spec.overload or "default")
+    kind._opname = property(lambda self: _split(self)[1])

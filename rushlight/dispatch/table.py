@@ -1,0 +1,57 @@
+"""The table of registered kernels: op and key to function, plus fallbacks of whole keys.
+
+Enters: registrations of `library`. Leaves: for an overload and a key, the function to call. An op with a
+registration is marked in the core, so that ops without any keep their fast path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..op import ops
+from ..op.definition import forms
+from .keys import DispatchKey
+
+kernels: dict[tuple[str, Any], Callable] = {}     # (qualified op name, key) -> function
+fallbacks: dict[Any, Callable] = {}               # key -> function(op, *args, **kwargs)
+with_keyset: set[tuple[str, Any]] = set()
+FALLTHROUGH = object()
+
+
+def fallthrough_kernel(*args: Any, **kwargs: Any) -> Any:
+    """Register this as an implementation to skip a key."""
+    raise RuntimeError("fallthrough_kernel marks a key to be skipped; it is never called")
+
+
+def qualified(namespace: str, name: str) -> str:
+    """The name registrations are filed under: aten ops by their bare name."""
+    return name if namespace in ("aten", "rushlight") else f"{namespace}::{name}"
+
+
+def mark(name: str, on: bool = True) -> None:
+    """Tell the core whether calls of this op must come to the dispatcher."""
+    for op in forms.get(name) or ([ops[name]] if name in ops else []):
+        for overload in op.overload_list:
+            overload.overridden = on
+
+
+def register(name: str, key: Any, function: Callable, keyset: bool = False) -> None:
+    """File an implementation."""
+    kernels[name, key] = FALLTHROUGH if function is fallthrough_kernel else function
+    if keyset:
+        with_keyset.add((name, key))
+    mark(name)
+
+
+def unregister(name: str, key: Any) -> None:
+    """Remove an implementation; the op returns to the fast path with its last one."""
+    kernels.pop((name, key), None)
+    with_keyset.discard((name, key))
+    if not any(n == name for n, _ in kernels):
+        mark(name, False)
+
+
+def find(name: str, key: DispatchKey | str) -> Callable | None:
+    """The implementation for a key; FALLTHROUGH where it must be skipped; None where nothing is registered."""
+    return kernels.get((name, key))

@@ -1,0 +1,499 @@
+"""rushlight.library: define ops, implement them per key, give them shape rules and derivatives, check them.
+
+Enters: schemas and Python functions. Leaves: ops callable as `rushlight.ops.<namespace>.<name>` that take part in
+autograd, meta tensors, modes and subclasses like built-in ones. Refuses: redefinition, unknown keys, signatures it
+cannot express.
+"""
+
+from __future__ import annotations
+
+import inspect
+import types
+import typing
+import weakref
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from . import _C
+from ._C import Tensor
+from .dispatch import table
+from .dispatch.keys import DispatchKey, backend_of, parse_key
+from .dispatch.namespaces import namespace
+from .dispatch.table import fallthrough_kernel
+from .op import OpDefinition, ops
+from .op.pointwise import device_of
+from .op.schema import Schema, parse
+
+__all__ = [
+    "CustomOpDef", "Library", "custom_op", "define", "fallthrough_kernel", "get_ctx", "impl", "infer_schema", "opcheck", "register_autograd",
+    "register_fake", "register_kernel", "register_vmap",
+]  # fmt: skip
+
+_registered: dict[str, CustomOp] = {}
+_TAGS = ("core", "pointwise", "view_copy", "needs_fixed_stride_order", "needs_exact_strides", "flexible_layout", "pt2_compliant_tag")
+
+
+class CustomOp(OpDefinition):
+    """The definition behind a user's op: its kernels are found by device when it runs."""
+
+    custom = True
+
+    def __init__(self, schema: Schema, qualified: str) -> None:
+        super().__init__(schema)
+        self.name = qualified
+        self.setup_context: Callable | None = None
+        self.backward: Callable | None = None
+        self.fake: Callable | None = None
+        self.vmap_rule: Callable | None = None
+
+    def run(self, *args: Any) -> Any:
+        device = device_of(args)
+        before = [a._version for a, p in zip(args, self.spec.params, strict=True) if p.mutated and isinstance(a, Tensor)]
+        result = self.kernel(device)(*args)
+        mutated = [a for a, p in zip(args, self.spec.params, strict=True) if p.mutated and isinstance(a, Tensor)]
+        for a, version in zip(mutated, before, strict=True):
+            if a._version == version:
+                _C.bump_version(a)
+        return result
+
+    def kernel(self, device: Any) -> Callable:
+        if device.type == "meta" and self.fake is not None:
+            return self.fake
+        key = backend_of(device)
+        for k in (key, DispatchKey.CompositeExplicitAutograd, DispatchKey.CompositeImplicitAutograd):
+            found = table.find(self.name, k)
+            if found is not None and found is not table.FALLTHROUGH:
+                return found
+        if key in table.fallbacks:
+            return lambda *args: table.fallbacks[key](ops[self.name].overload_list[0], *args)
+        known = sorted(k if isinstance(k, str) else k.name for n, k in table.kernels if n == self.name)
+        raise NotImplementedError(f"{self.name}: no implementation for device '{device.type}'. Registered: {', '.join(known) or 'none'}. Add one with register_kernel or Library.impl.")
+
+    def records(self) -> bool:
+        return False   # derivatives of custom ops are autograd Functions around them
+
+    def overload(self) -> Any:
+        made = super().overload()
+        made.overridden = True
+        return made
+
+
+def _file(definition: CustomOp) -> None:
+    name = definition.name
+    overload = definition.overload()
+    ops[name] = _C.Op(name, lambda: [overload])
+    _registered[name] = definition
+    space, _, short = name.partition("::")
+    namespace(space).forget(short)
+
+
+def _split(qualname: str) -> tuple[str, str]:
+    space, colons, name = qualname.partition("::")
+    if not colons or not space or not name:
+        raise ValueError(f"expected a name like 'namespace::name', got {qualname!r}")
+    return space, name.partition(".")[0]
+
+
+class Library:
+    """Registrations in a namespace; they end when the object is destroyed (or `_destroy` is called).
+
+    kind: "DEF" to define ops of a new namespace, "FRAGMENT" to add to one, "IMPL" to implement existing ops.
+    """
+
+    def __init__(self, ns: str, kind: str, dispatch_key: str = "") -> None:
+        if kind not in ("DEF", "FRAGMENT", "IMPL"):
+            raise ValueError(f"Unsupported library kind: {kind!r}; expected 'DEF', 'FRAGMENT' or 'IMPL'")
+        if kind == "DEF" and ns in ("prim", "prims"):
+            raise ValueError(f"{ns} is a reserved namespace. Please try creating a library with another name.")
+        self.ns, self.kind, self.dispatch_key = ns, kind, dispatch_key
+        self._defined: list[str] = []
+        self._implemented: list[tuple[str, Any]] = []
+        self._fallbacks: list[Any] = []
+        self._finalizer = weakref.finalize(self, _undo, self._defined, self._implemented, self._fallbacks)
+
+    def define(self, schema: str, alias_analysis: str = "", *, tags: Sequence[Any] = ()) -> str:
+        """Define `name(Type arg, ...) -> Type` in this namespace; returns the name."""
+        if self.kind == "IMPL":
+            raise RuntimeError("define: an IMPL library can only implement ops; use DEF or FRAGMENT")
+        if alias_analysis not in ("", "FROM_SCHEMA", "CONSERVATIVE"):
+            raise RuntimeError(f"Invalid alias_analysis type {alias_analysis}")
+        parsed = parse(_named_first(schema))
+        name = f"{self.ns}::{parsed.name}"
+        if name in ops:
+            raise RuntimeError(f"define: {name} has already been registered")
+        _file(CustomOp(parsed, name))
+        self._defined.append(name)
+        return parsed.name
+
+    def impl(self, op_name: Any, fn: Callable, dispatch_key: str = "", *, with_keyset: bool = False, allow_override: bool = False) -> None:
+        """Implement an op for a key (the library's own if none is given)."""
+        if not callable(fn):
+            raise TypeError(f"Input function is required to be a callable but found type {type(fn).__name__}")
+        key = dispatch_key or self.dispatch_key or "CompositeImplicitAutograd"
+        name = op_name if isinstance(op_name, str) else str(getattr(op_name, "_opname", getattr(op_name, "__name__", op_name)))
+        short = name.rpartition("::")[2].partition(".")[0]
+        full = table.qualified(self.ns, short)
+        parsed = parse_key(key)
+        if full not in ops:
+            raise RuntimeError(f"impl: {self.ns}::{short} is not defined. Define it first with Library.define.")
+        if (full, parsed) in table.kernels and not allow_override:
+            raise RuntimeError(f"This is not allowed since there's already a kernel registered from python overriding {short}'s behavior for {key} dispatch key and {self.ns} namespace.")
+        table.register(full, parsed, fn, with_keyset)
+        self._implemented.append((full, parsed))
+
+    def fallback(self, fn: Callable, dispatch_key: str = "", *, with_keyset: bool = False) -> None:
+        """Handle every op that has no implementation for a key."""
+        key = parse_key(dispatch_key or self.dispatch_key)
+        if self.ns != "_":
+            raise RuntimeError(f"Fallbacks can only be registered using a library fragment on the global namespace '_', but it is {self.ns}")
+        table.fallbacks[key] = fn
+        self._fallbacks.append(key)
+
+    def _destroy(self) -> None:
+        self._finalizer()
+
+
+def _undo(defined: list[str], implemented: list[tuple[str, Any]], fallback_keys: list[Any]) -> None:
+    for name, key in implemented:
+        table.unregister(name, key)
+    for name in defined:
+        ops.pop(name, None)
+        _registered.pop(name, None)
+        space, _, short = name.partition("::")
+        namespace(space).forget(short)
+    for key in fallback_keys:
+        table.fallbacks.pop(key, None)
+
+
+def _named_first(schema: str) -> str:
+    return schema if "->" in schema else schema + " -> ()"
+
+
+_default_libraries: dict[str, Library] = {}
+
+
+def _library(ns: str) -> Library:
+    """The library that holds registrations made without one; it lives as long as the process."""
+    return _default_libraries.setdefault(ns, Library(ns, "FRAGMENT"))
+
+
+def define(qualname: str, schema: str | None = None, *, lib: Library | None = None, tags: Sequence[Any] = ()) -> None:
+    """define("ns::name", "(Tensor x) -> Tensor")."""
+    space, name = _split(qualname)
+    if schema is None:
+        raise TypeError("define: expected a schema such as '(Tensor x) -> Tensor'")
+    (lib or _library(space)).define(name + schema, tags=tags)
+
+
+def impl(qualname: str, types: str | Sequence[str], func: Callable | None = None, *, lib: Library | None = None) -> Any:
+    """Implement an op for device types (or "default" for all); usable as a decorator."""
+    space, name = _split(qualname)
+
+    def register(fn: Callable) -> Callable:
+        for kind in (types,) if isinstance(types, str) else types:
+            key = "CompositeExplicitAutograd" if kind == "default" else kind
+            (lib or _library(space)).impl(name, fn, key if key in DispatchKey.__members__ else kind)
+        return fn
+
+    return register if func is None else register(func)
+
+
+# --- custom_op --------------------------------------------------------------------------------------------------------------------------
+
+_ANNOTATIONS: dict[Any, str] = {
+    Tensor: "Tensor", int: "int", float: "float", bool: "bool", str: "str", complex: "Scalar", _C.dtype: "dtype", _C.device: "device",
+    int | float | bool: "Scalar",
+}  # fmt: skip
+
+
+def _annotation_text(note: Any) -> str:
+    if note in _ANNOTATIONS:
+        return _ANNOTATIONS[note]
+    origin, inside = typing.get_origin(note), typing.get_args(note)
+    if origin in (typing.Union, types.UnionType):
+        rest = [a for a in inside if a is not type(None)]
+        if len(rest) < len(inside) and len(rest) == 1:
+            return _annotation_text(rest[0]) + "?"
+        if set(rest) <= {int, float, bool}:
+            return "Scalar" + ("?" if len(rest) < len(inside) else "")
+    if origin in (list, Sequence, typing.Sequence, Iterable, tuple):
+        return _annotation_text(inside[0]) + "[]"
+    raise ValueError(f"infer_schema: unsupported type annotation {note!r}. Use Tensor, int, float, bool, str, dtype, device, Optional or Sequence of them, or pass schema=.")
+
+
+def infer_schema(prototype_function: Callable, *, mutates_args: str | Iterable[str] = (), op_name: str | None = None) -> str:
+    """The schema a function's annotations describe: "(Tensor x, int n=2) -> Tensor"."""
+    notes = typing.get_type_hints(prototype_function)
+    if mutates_args == "unknown":
+        raise ValueError("infer_schema: mutates_args='unknown' is not supported; name the arguments the op writes")
+    written = set((mutates_args,) if isinstance(mutates_args, str) else mutates_args)
+    parts, keyword_only = [], False
+    for name, p in inspect.signature(prototype_function).parameters.items():
+        if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
+            raise ValueError(f"infer_schema: *args and **kwargs cannot be part of a schema (parameter {name})")
+        if name not in notes:
+            raise ValueError(f"infer_schema: parameter {name} must have a type annotation")
+        if p.kind is p.KEYWORD_ONLY and not keyword_only:
+            keyword_only = True
+            parts.append("*")
+        kind = _annotation_text(notes[name])
+        if name in written:
+            if not kind.startswith("Tensor"):
+                raise ValueError(f"infer_schema: {name} is in mutates_args but is not a Tensor")
+            kind = kind.replace("Tensor", f"Tensor(a{len(parts)}!)", 1)
+        parts.append(f"{kind} {name}" if p.default is p.empty else f"{kind} {name}={p.default!r}".replace("rushlight.", ""))
+    unknown = written - set(inspect.signature(prototype_function).parameters)
+    if unknown:
+        raise ValueError(f"infer_schema: mutates_args names {sorted(unknown)}, which are not parameters")
+    note = notes.get("return", inspect.Parameter.empty)
+    if note is inspect.Parameter.empty and "return" not in notes:
+        raise ValueError("infer_schema: the function must have a return annotation")
+    if note in (None, type(None)):
+        result = "()"
+    elif typing.get_origin(note) is tuple:
+        result = "(" + ", ".join(_annotation_text(a) for a in typing.get_args(note)) + ")"
+    else:
+        result = _annotation_text(note)
+    return f"{op_name or ''}({', '.join(parts)}) -> {result}"
+
+
+class CustomOpDef:
+    """A user's op: call it, and register kernels, a fake, autograd and vmap rules on it."""
+
+    def __init__(self, qualname: str, schema: str, function: Callable, device_types: Any) -> None:
+        space, name = _split(qualname)
+        self._qualname, self._lib = qualname, Library(space, "FRAGMENT")
+        self._name, self._namespace = name, space
+        if qualname in ops:   # redefinition in a notebook replaces
+            ops.pop(qualname)
+            _registered.pop(qualname, None)
+            for key in [k for n, k in table.kernels if n == qualname]:
+                table.unregister(qualname, key)
+        self._lib.define(name + schema)
+        self._definition = _registered[qualname]
+        self.register_kernel(device_types)(function)
+        self.__name__, self.__doc__ = name, function.__doc__
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return ops[self._qualname](*args, **kwargs)
+
+    @property
+    def _opoverload(self) -> Any:
+        return ops[self._qualname].overload_list[0]
+
+    def register_kernel(self, device_types: Any, fn: Callable | None = None, /) -> Any:
+        """Implement the op for device types, or for all with None."""
+
+        def register(function: Callable) -> Callable:
+            kinds = ["CompositeExplicitAutograd"] if device_types is None else [device_types] if isinstance(device_types, str) else list(device_types)
+            for kind in kinds:
+                table.register(self._qualname, parse_key(kind), function)
+            return function
+
+        return register if fn is None else register(fn)
+
+    def register_fake(self, fn: Callable, /) -> Callable:
+        """The op on tensors without data: shapes, dtypes, devices."""
+        self._definition.fake = fn
+        return fn
+
+    register_meta = register_fake
+
+    def register_autograd(self, backward: Callable, /, *, setup_context: Callable | None = None) -> None:
+        """backward(ctx, *grads) -> gradients; setup_context(ctx, inputs, output) saves what it needs."""
+        mutated = [p.name for p in self._definition.spec.params if p.mutated]
+        if mutated:
+            raise RuntimeError(f"Cannot register autograd formula for non-functional operator {self._qualname}: it mutates {mutated}")
+        self._definition.backward, self._definition.setup_context = backward, setup_context
+        table.register(self._qualname, DispatchKey.Autograd, _autograd_kernel(self._definition))
+
+    def register_vmap(self, func: Callable | None = None) -> Any:
+        """func(info, in_dims, *args) -> (result, out_dims)."""
+
+        def register(rule: Callable) -> Callable:
+            self._definition.vmap_rule = rule
+            return rule
+
+        return register if func is None else register(func)
+
+    def __repr__(self) -> str:
+        return f"<CustomOpDef({self._qualname})>"
+
+
+def _autograd_kernel(definition: CustomOp) -> Callable:
+    """The op wrapped in a Function whose backward is the user's."""
+    from .autograd import Function
+
+    names = [p.name for p in definition.spec.params]
+    keyword_only = [p.name for p in definition.spec.params if p.keyword_only]
+
+    def forward(ctx: Any, *args: Any) -> Any:
+        split = len(names) - len(keyword_only)
+        result = ops[definition.name](*args[:split], **dict(zip(keyword_only, args[split:], strict=True)))
+        if definition.setup_context is not None:
+            if keyword_only:
+                definition.setup_context(ctx=ctx, inputs=args[:split], keyword_only_inputs=dict(zip(keyword_only, args[split:], strict=True)), output=result)
+            else:
+                definition.setup_context(ctx=ctx, inputs=args, output=result)
+        return result
+
+    def backward(ctx: Any, *grads: Any) -> Any:
+        made = definition.backward(ctx, *grads)
+        made = made if isinstance(made, tuple) else (made,)
+        return made + (None,) * (len(names) - len(made))
+
+    node = type(f"{definition.spec.name.title()}", (Function,), {"forward": staticmethod(forward), "backward": staticmethod(backward)})
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        filled = list(args) + [kwargs[p.name] if p.name in kwargs else p.default for p in definition.spec.params[len(args) :]]
+        return node.apply(*filled)
+
+    return call
+
+
+def custom_op(name: str, fn: Callable | None = None, /, *, mutates_args: str | Iterable[str], device_types: Any = None, schema: str | None = None, tags: Any = None) -> Any:
+    """Make a function an op: `@custom_op("ns::name", mutates_args=())`."""
+
+    def make(function: Callable) -> CustomOpDef:
+        text = schema if schema is not None else infer_schema(function, mutates_args=mutates_args)
+        return CustomOpDef(name, text, function, device_types)
+
+    return make if fn is None else make(fn)
+
+
+def _find(op: Any) -> CustomOp:
+    name = op if isinstance(op, str) else getattr(op, "_qualname", None) or getattr(op, "_qualified_op_name", None) or op.name
+    if name.partition(".")[0] in _registered:
+        return _registered[name.partition(".")[0]]
+    raise RuntimeError(f"operator {name} does not exist. Define it with custom_op, define or Library.define first.")
+
+
+def register_kernel(op: Any, device_types: Any, func: Callable | None = None, /, *, lib: Library | None = None) -> Any:
+    """Implement an op for device types."""
+    definition = _find(op)
+
+    def register(fn: Callable) -> Callable:
+        for kind in [None] if device_types is None else [device_types] if isinstance(device_types, str) else device_types:
+            table.register(definition.name, DispatchKey.CompositeExplicitAutograd if kind is None else parse_key(kind), fn)
+        return fn
+
+    return register if func is None else register(func)
+
+
+def register_fake(op: Any, func: Callable | None = None, /, *, lib: Library | None = None, _stacklevel: int = 1) -> Any:
+    """The op on tensors without data."""
+    definition = _find(op)
+
+    def register(fn: Callable) -> Callable:
+        if definition.fake is not None:
+            raise RuntimeError(f"register_fake(...): the operator {definition.name} already has a fake impl registered")
+        definition.fake = fn
+        return fn
+
+    return register if func is None else register(func)
+
+
+def register_autograd(op: Any, backward: Callable, /, *, setup_context: Callable | None = None, lib: Library | None = None) -> None:
+    """Give an op a derivative."""
+    definition = _find(op)
+    definition.backward, definition.setup_context = backward, setup_context
+    table.register(definition.name, DispatchKey.Autograd, _autograd_kernel(definition))
+
+
+def register_vmap(op: Any, func: Callable | None = None, /, *, lib: Library | None = None) -> Any:
+    """Give an op a batching rule."""
+    definition = _find(op)
+
+    def register(rule: Callable) -> Callable:
+        definition.vmap_rule = rule
+        return rule
+
+    return register if func is None else register(func)
+
+
+class FakeContext:
+    """What a fake implementation may ask: sizes that depend on data are refused on meta tensors."""
+
+    def new_dynamic_size(self, *, min: int = 0, max: int | None = None) -> int:  # noqa: A002
+        raise RuntimeError("new_dynamic_size: the size depends on data, and meta tensors have none. Trace with symbolic sizes instead.")
+
+
+def get_ctx() -> FakeContext:
+    """The context of the running fake implementation."""
+    return FakeContext()
+
+
+# --- opcheck ------------------------------------------------------------------------------------------------------------------------------
+
+_CHECKS = ("test_schema", "test_autograd_registration", "test_faketensor")
+
+
+def opcheck(op: Any, args: tuple, kwargs: dict[str, Any] | None = None, *, test_utils: str | Sequence[str] = _CHECKS, raise_exception: bool = True, atol: float | None = None, rtol: float | None = None) -> dict[str, Any]:
+    """Check that a custom op is what its schema, fake and autograd registrations say; returns a word per check."""
+    definition, kwargs = _find(op), kwargs or {}
+    checks = {"test_schema": _check_schema, "test_autograd_registration": _check_autograd, "test_faketensor": _check_fake}
+    chosen = (test_utils,) if isinstance(test_utils, str) else tuple(test_utils)
+    results: dict[str, Any] = {}
+    for name in chosen:
+        if name not in checks:
+            raise ValueError(f"opcheck: invalid test name {name!r}; expected names among {', '.join(checks)}")
+        try:
+            checks[name](definition, args, kwargs)
+            results[name] = "SUCCESS"
+        except Exception as error:
+            if raise_exception:
+                raise OpCheckError(f"opcheck(op, ...): {name} failed for {definition.name} with {error}") from error
+            results[name] = error
+    return results
+
+
+class OpCheckError(Exception):
+    """A custom op does not keep its promises."""
+
+
+def _copies(args: tuple) -> tuple:
+    return tuple(a.detach().clone().requires_grad_(a.requires_grad) if isinstance(a, Tensor) else a for a in args)
+
+
+def _check_schema(definition: CustomOp, args: tuple, kwargs: dict[str, Any]) -> None:
+    mine = _copies(args)
+    before = [a.detach().clone() if isinstance(a, Tensor) else None for a in mine]
+    with _no_grad():
+        result = ops[definition.name](*mine, **kwargs)
+    for p, a, old in zip(definition.spec.params, mine, before, strict=False):
+        if old is not None and not p.mutated and not bool(((a == old) | ((a != a) & (old != old))).all()):
+            raise RuntimeError(f"argument {p.name} is not declared as mutated, but the op changed it")
+    outs = result if isinstance(result, (tuple, list)) else (result,)
+    for out in outs:
+        for p, a in zip(definition.spec.params, mine, strict=False):
+            if isinstance(a, Tensor) and isinstance(out, Tensor) and out.numel() and out.untyped_storage().data_ptr() == a.untyped_storage().data_ptr():
+                raise RuntimeError(f"the output aliases argument {p.name}; custom ops must return fresh tensors")
+
+
+def _check_autograd(definition: CustomOp, args: tuple, kwargs: dict[str, Any]) -> None:
+    mine = _copies(args)
+    if not any(isinstance(a, Tensor) and a.requires_grad for a in mine):
+        return
+    result = ops[definition.name](*mine, **kwargs)
+    outs = [o for o in (result if isinstance(result, (tuple, list)) else (result,)) if isinstance(o, Tensor) and (o.is_floating_point() or o.is_complex())]
+    if outs and not any(o.requires_grad for o in outs) and definition.backward is None:
+        raise RuntimeError("inputs require grad but no derivative is registered; use register_autograd")
+
+
+def _check_fake(definition: CustomOp, args: tuple, kwargs: dict[str, Any]) -> None:
+    if definition.fake is None:
+        raise RuntimeError("no fake implementation is registered; use register_fake")
+    mine = _copies(args)
+    with _no_grad():
+        real = ops[definition.name](*mine, **kwargs)
+        fake = definition.fake(*[a.to("meta") if isinstance(a, Tensor) else a for a in args], **kwargs)
+    pairs = zip(real, fake, strict=True) if isinstance(real, (tuple, list)) else [(real, fake)]
+    for r, f in pairs:
+        if isinstance(r, Tensor) and (r.shape != f.shape or r.dtype is not f.dtype or r.stride() != f.stride()):
+            raise RuntimeError(f"the fake gave {f.dtype.name}{list(f.shape)} strides {f.stride()}, the op {r.dtype.name}{list(r.shape)} strides {r.stride()}")
+
+
+def _no_grad() -> Any:
+    from .autograd import no_grad
+
+    return no_grad()
