@@ -504,7 +504,49 @@ static Node* make_node(Overload* op, PyObject** args, Results& results, PyObject
   return n;
 }
 
+// The usual call: one result, no lists, a derived rule already known, nothing watching. False: not that call after all,
+// and nothing was done.
+static bool record_plainly(Overload* op, PyObject** args, Tensor* out, bool* ok) {
+  auto* info = static_cast<TapeInfo*>(op->tape);
+  size_t params = info->tensor_params.size();
+  if (params > 3 || info->has_lists || tls.saved_hooks || tls.anomaly || !is_differentiable(out->dtype)) return false;
+  Edge edges[3];
+  uint64_t mask = 0;
+  for (size_t k = 0; k < params; k++) {
+    PyObject* value = args[info->tensor_params[k]];
+    if (!is_tensor(value)) continue;
+    Tensor* t = as_tensor(value);
+    if (!(t->grad_fn || t->view || (t->flags & kRequiresGrad)) || !is_differentiable(t->dtype)) continue;
+    edges[k] = tape_edge(t);
+    if (edges[k].node) mask |= uint64_t{1} << k;
+  }
+  DerivedVjp* derived = info->derived[mask];
+  Node* n = derived ? node_new(NodeKind::Op, as_object(op), params, derived->params.size(), 1, out->ndim) : nullptr;
+  if (!n) {
+    for (Edge& e : edges) Py_XDECREF(e.node);
+    return false;
+  }
+  Edge* mine = n->edges();
+  for (size_t k = 0; k < params; k++) mine[k] = edges[k];
+  uint32_t next_size = 0;
+  node_set_output(n, 0, out, &next_size);
+  out->grad_fn = n;
+  out->output_nr = 0;
+  Saved* s = n->saved();
+  *ok = true;
+  for (int p : derived->params) {
+    *ok = p < 0 ? saved_pack_output(n, s, out, 0) : saved_pack_input(s, args[p]);
+    if (!*ok) break;
+    s++;
+  }
+  return true;
+}
+
 bool tape_record(Overload* op, PyObject** args, PyObject* result) {
+  bool ok;
+  if (op->tape && op->mask_vjp && is_tensor(result) && !as_tensor(result)->grad_fn && !(as_tensor(result)->flags & kRequiresGrad) &&
+      record_plainly(op, args, as_tensor(result), &ok))
+    return ok;
   Results results;
   if (!results.read(result)) return true;
   // An op may hand back an argument unchanged (contiguous, to): its history is already right.

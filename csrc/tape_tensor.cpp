@@ -223,17 +223,31 @@ static PyObject* one_like(Tensor* t) {
   return empty && one ? call_method(empty.p, "fill_", one.p) : nullptr;
 }
 
+// The gradient a plain call starts from: the one given, if it fits as it is, or one for a scalar. Null without an
+// exception: the general path must look at it.
+static PyObject* starting_gradient(Tensor* t, PyObject* args) {
+  if (!is_float(t->dtype)) return nullptr;
+  if (!PyTuple_GET_SIZE(args)) return t->numel == 1 ? one_like(t) : nullptr;
+  PyObject* given = PyTuple_GET_ITEM(args, 0);
+  if (PyTuple_GET_SIZE(args) != 1 || !is_tensor(given)) return nullptr;
+  Tensor* g = as_tensor(given);
+  bool fits = !g->keys && g->dtype == t->dtype && g->ndim == t->ndim && !memcmp(g->sizes(), t->sizes(), sizeof(int64_t) * t->ndim);
+  return fits ? Py_NewRef(given) : nullptr;
+}
+
 static PyObject* m_backward(PyObject* self, PyObject* args, PyObject* kwargs) {
   Tensor* t = as_tensor(self);
-  bool plain = !PyTuple_GET_SIZE(args) && (!kwargs || !PyDict_GET_SIZE(kwargs)) && !t->keys && !tls.keys && is_float(t->dtype);
-  if (plain && t->numel == 1 && tape_grad_fn(t)) {
-    Ref one(one_like(t));
-    if (!one) return nullptr;
-    BackwardCall call;
-    call.roots.push_back({t->grad_fn, t->output_nr});
-    call.gradients.push_back(one.p);
-    if (!engine_run(call, nullptr)) return nullptr;
-    Py_RETURN_NONE;
+  bool plain = (!kwargs || !PyDict_GET_SIZE(kwargs)) && !t->keys && !tls.keys;
+  if (plain && tape_grad_fn(t)) {
+    Ref start(starting_gradient(t, args));
+    if (!start && PyErr_Occurred()) return nullptr;
+    if (start) {
+      BackwardCall call;
+      call.roots.push_back({t->grad_fn, t->output_nr});
+      call.gradients.push_back(start.p);
+      if (!engine_run(call, nullptr)) return nullptr;
+      Py_RETURN_NONE;
+    }
   }
   PyObject* general = PyDict_GetItemString(autograd_callbacks, "tensor_backward");
   if (!general) return PyErr_SetString(PyExc_RuntimeError, "rushlight.autograd is not loaded"), nullptr;

@@ -79,7 +79,11 @@ struct Tensor {
 };
 
 extern PyTypeObject* TensorType;
-inline bool is_tensor(PyObject* o) { return Py_TYPE(o) == TensorType || PyType_IsSubtype(Py_TYPE(o), TensorType); }
+// Subclasses are heap types; numbers, strings and lists are not, and need no walk through their bases.
+inline bool is_tensor(PyObject* o) {
+  PyTypeObject* type = Py_TYPE(o);
+  return type == TensorType || ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) && PyType_IsSubtype(type, TensorType));
+}
 inline Tensor* as_tensor(PyObject* o) { return reinterpret_cast<Tensor*>(o); }
 inline PyObject* as_object(void* t) { return reinterpret_cast<PyObject*>(t); }
 

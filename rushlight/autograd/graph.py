@@ -16,7 +16,7 @@ from .. import _C
 from .hooks import RemovableHandle
 
 
-class Node(abc.ABC):
+class Node(metaclass=abc.ABCMeta):
     """Base of everything `grad_fn` can be: `isinstance(x.grad_fn, Node)`."""
 
 
