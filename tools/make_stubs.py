@@ -1,8 +1,8 @@
-"""Write the type stubs of the public names: rushlight/__init__.pyi, from the registry and the package itself.
+"""Write the type stubs of the public modules, from the registry and the package itself.
 
-Enters: an importable rushlight. Leaves: the stub file, functions and methods of ops typed from their schemas, other
-public names from their Python signatures. It refuses nothing silently: a name whose signature cannot be read is
-typed as accepting anything. `--check` compares instead of writing, and fails when the file is out of date.
+Enters: an importable rushlight. Leaves: a .pyi file beside each module of MODULES, functions and methods of ops
+typed from their schemas, other public names from their Python signatures. It refuses nothing silently: a name whose signature cannot be read is
+typed as accepting anything. `--check` compares instead of writing, and fails when a file is out of date.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-TARGET = ROOT / "rushlight" / "__init__.pyi"
+MODULES = ("rushlight", "rushlight.special", "rushlight.linalg", "rushlight.nn.functional")
 
 HEADER = '''"""Made by tools/make_stubs.py from the op registry. Do not edit: run the tool."""
 
@@ -34,8 +34,8 @@ TYPES = {
     "SymInt": "builtins.int", "int[]": "builtins.int | Sequence[builtins.int]",
     "SymInt[]": "builtins.int | Sequence[builtins.int]", "float": "builtins.float",
     "float[]": "Sequence[builtins.float]", "bool": "builtins.bool", "bool[]": "Sequence[builtins.bool]",
-    "str": "builtins.str", "str[]": "Sequence[builtins.str]", "dtype": "dtype",
-    "device": "device | builtins.str | builtins.int", "any": "Any", "layout": "Any", "memory_format": "Any",
+    "str": "builtins.str", "str[]": "Sequence[builtins.str]", "dtype": "_dtype",
+    "device": "_device | builtins.str | builtins.int", "any": "Any", "layout": "Any", "memory_format": "Any",
     "Generator": "Any",
 }  # fmt: skip
 
@@ -104,23 +104,16 @@ def variants(label: str, schemas: list[tuple[Any, bool]], is_method: bool, inden
     return [line for text in made for line in (*mark, indent + text)]
 
 
-def collect(definitions: dict[str, list[type]], parse: Any, schemas_of: Any) -> tuple[dict, dict]:
-    """({namespace: {label: schemas}}, {method: schemas}); a schema is paired with whether it takes out=."""
-    functions: dict[str, dict[str, list]] = {}
-    methods: dict[str, list] = {}
-    for name, classes in definitions.items():
-        for cls in classes:
-            schemas = [parse(text) for text in schemas_of(cls)]
-            for label in (name, *cls.aliases):
-                for suffix in ("", "_") if cls.inplace else ("",):
-                    entries = [(schema, cls.out and not suffix) for schema in schemas]
-                    if cls.function:
-                        functions.setdefault(cls.namespace or "", {}).setdefault(label + suffix, []).extend(entries)
-                    if cls.method:
-                        methods.setdefault(label + suffix, []).extend(entries)
-            for special in cls.dunder:
-                methods.setdefault(special, []).extend((schema, False) for schema in schemas)
-    return functions, methods
+def schemas_of_op(op: Any) -> list[tuple[Any, bool]]:
+    """The schemas behind an op object, each with whether it takes out=; none if it is no op of the registry."""
+    from rushlight.op.definition import definitions, schemas_of
+    from rushlight.op.schema import parse
+
+    label = getattr(op, "__name__", "")
+    name = label if label in definitions else label.removesuffix("_")
+    is_inplace = label != name
+    return [(parse(text), cls.out and not is_inplace) for cls in definitions.get(name, ())
+            if cls.inplace or not is_inplace for text in schemas_of(cls)]
 
 
 def plain_signature(value: Any) -> str:
@@ -145,62 +138,98 @@ def plain_signature(value: Any) -> str:
 def other_name(name: str, value: Any, dtype_type: type) -> str:
     """One public name that is not an op."""
     if isinstance(value, dtype_type):
-        return f"{name}: dtype"
+        return f"{name}: _dtype"
     if isinstance(value, type):
         return (f"class {name}:\n    def __init__(self, *args: Any, **kwargs: Any) -> None: ...\n"
                 "    def __getattr__(self, name: builtins.str) -> Any: ...")
-    if isinstance(value, types.ModuleType):
-        return f"{name}: Any"
     if callable(value):
         return f"def {name}({plain_signature(value)}) -> Any: ..."
     plain = type(value) in (int, float, bool, str)
     return f"{name}: builtins.{type(value).__name__}" if plain else f"{name}: Any"
 
 
-def make_text() -> str:
-    """The whole stub file."""
-    sys.path.insert(0, str(ROOT))
-    import rushlight
-    from rushlight.op.definition import definitions, schemas_of
-    from rushlight.op.schema import parse
+def operator(name: str, schema: Any) -> str:
+    """`x + y` and the like: one operand besides self, or none."""
+    other = [f"other: {annotation(param.type)}" for param in schema.params[1:] if param.required]
+    # object's own comparison gives a bool; ours, as PyTorch's, gives a tensor.
+    mark = "  # type: ignore[override]" if name in ("__eq__", "__ne__") else ""
+    return f"    def {name}({', '.join(['self', *other])}) -> Tensor: ...{mark}"
 
-    functions, methods = collect(definitions, parse, schemas_of)
-    lines = [HEADER, "class Tensor:", "    def __init__(self, *args: Any, **kwargs: Any) -> None: ..."]
-    # Attributes and methods that are not ops (shape, grad, backward, numpy, ...).
-    lines += ["    def __getattr__(self, name: builtins.str) -> Any: ..."]
-    for label in sorted(methods):
-        lines += variants(label, methods[label], True, "    ")
-    lines.append("")
-    here = functions.pop("", {})
-    for label in sorted(here):
-        lines += variants(label, here[label], False, "")
-    lines.append("")
-    for namespace in sorted(functions):
-        lines.append(f"class {namespace.replace('.', '_')}_namespace:  # rushlight.{namespace}")
-        for label in sorted(functions[namespace]):
-            text = variants(label, functions[namespace][label], False, "    ")
-            lines += [line for item in text for line in (["    @staticmethod"] if item.strip() != "@overload" else []) + [item]]
-        lines.append("")
-    for namespace in sorted(name for name in functions if "." not in name):
-        lines.append(f"{namespace}: {namespace}_namespace")
-    known = {*here, "Tensor", *functions}
-    for name in sorted(set(dir(rushlight)) - known):
-        if not name.startswith("_"):
-            lines.append(other_name(name, getattr(rushlight, name), rushlight.dtype))
+
+def tensor_class(tensor_type: type, op_type: type) -> list[str]:
+    """The class, methods of ops typed, everything else present by name."""
+    lines = ["class Tensor:", "    def __init__(self, *args: Any, **kwargs: Any) -> None: ..."]
+    for name, value in sorted(vars(tensor_type).items()):
+        if (name.startswith("_") and not name.startswith("__")) or name in ("__init__", "__new__", "__dict__", "__doc__"):
+            continue
+        schemas = schemas_of_op(value) if isinstance(value, op_type) else []
+        if schemas and name.startswith("__"):
+            lines.append(operator(name, schemas[0][0]))
+        elif schemas:
+            lines += variants(name, schemas, True, "    ")
+        elif name.startswith("__"):
+            continue  # the language's own protocols
+        elif callable(value):
+            lines.append(f"    def {name}(self, *args: Any, **kwargs: Any) -> Any: ...")
+        else:
+            lines.append(f"    {name}: Any")
+    # Operators and protocols that are not ops.
+    lines += [f"    def {name}(self) -> {result}: ..." for name, result in (
+        ("__len__", "builtins.int"), ("__bool__", "builtins.bool"), ("__int__", "builtins.int"),
+        ("__float__", "builtins.float"))]
+    lines += ["    def __getitem__(self, index: Any) -> Tensor: ...",
+              "    def __setitem__(self, index: Any, value: Tensor | Number) -> None: ..."]
+    return lines
+
+
+def module_text(module: types.ModuleType, is_root: bool) -> str:
+    """The stub of one public module."""
+    from rushlight import _C
+
+    names = [name for name in dir(module) if not name.startswith("_")]
+    lines = [HEADER]
+    # Tensor has attributes called dtype and device, which would hide the classes inside it.
+    aliases = ["_dtype = dtype", "_device = device"]
+    lines += [*aliases, *tensor_class(_C.Tensor, _C.Op)] if is_root else ["from rushlight import Tensor, device as _device, dtype as _dtype"]
+    for name in names:
+        try:
+            value = getattr(module, name)
+        except ImportError:
+            continue
+        if isinstance(value, types.ModuleType):
+            if value.__name__ == f"{module.__name__}.{name}":
+                lines.append(f"from . import {name} as {name}")
+        elif isinstance(value, _C.Op) and (schemas := schemas_of_op(value)):
+            lines += variants(name, schemas, False, "")
+        elif not (value is _C.Tensor and name == "Tensor") and getattr(value, "__module__", None) != "typing":
+            lines.append(other_name(name, value, _C.dtype))
     return "\n".join(lines) + "\n"
 
 
+def make_stubs() -> dict[Path, str]:
+    """The stub files: the package itself, and the modules that only publish ops of a namespace."""
+    sys.path.insert(0, str(ROOT))
+    import importlib
+
+    made = {}
+    for name in MODULES:
+        module = importlib.import_module(name)
+        made[Path(module.__file__).with_suffix(".pyi")] = module_text(module, name == "rushlight")
+    return made
+
+
 def main() -> int:
-    text = make_text()
-    compile(text, str(TARGET), "exec")
-    if "--check" in sys.argv:
-        if TARGET.exists() and TARGET.read_text() == text:
-            return 0
-        print(f"{TARGET.relative_to(ROOT)} is out of date. Run: python tools/make_stubs.py")
-        return 1
-    TARGET.write_text(text)
-    print(f"make_stubs: {TARGET.relative_to(ROOT)}, {text.count(chr(10))} lines")
-    return 0
+    stale = []
+    for path, text in make_stubs().items():
+        compile(text, str(path), "exec")
+        if "--check" not in sys.argv:
+            path.write_text(text)
+            print(f"make_stubs: {path.relative_to(ROOT)}, {text.count(chr(10))} lines")
+        elif not path.exists() or path.read_text() != text:
+            stale.append(str(path.relative_to(ROOT)))
+    if stale:
+        print(f"Out of date: {', '.join(stale)}. Run: python tools/make_stubs.py")
+    return 1 if stale else 0
 
 
 if __name__ == "__main__":
