@@ -422,7 +422,7 @@ def test_threads_share_one_stream():
         thread.start()
     for thread in threads:
         thread.join()
-    assert sorted(sum(drawn, [])) == want
+    assert sorted(value for mine in drawn for value in mine) == want
 
 
 # --- refusals ---------------------------------------------------------------------------------------------------------

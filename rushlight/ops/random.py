@@ -15,12 +15,14 @@ from typing import Any
 from .. import _C
 from ..dtype import finfo, iinfo
 from ..op import Composite, OpDefinition, find_op
+from ..op.definition import KIND_PLANNED
 from ..op.factory import check_options, check_sizes, default_device
 from ..op.out import resize_output
 from ..promotion import default_dtype
 
 FLOATS = (_C.float16, _C.bfloat16, _C.float32, _C.float64)
 WIDE_UNSIGNED = (_C.uint16, _C.uint32, _C.uint64)
+LARGEST = {d: finfo(d).max for d in FLOATS}
 # Up to this power of two a type counts every integer.
 DIGITS = {_C.float16: 11, _C.bfloat16: 8, _C.float32: 24, _C.float64: 53}
 
@@ -66,9 +68,9 @@ def fill_uniform(out: Any, low: float, high: float, generator: Any) -> Any:
     if out.dtype.is_complex:
         fill_uniform(as_real(out), low, high, generator)
         return out
-    if out.dtype not in FLOATS:
+    largest = LARGEST.get(out.dtype)
+    if largest is None:
         refuse_dtype("uniform_", out.dtype)
-    largest = finfo(out.dtype).max
     for label, bound in (("from", low), ("to", high)):
         if not -largest <= bound <= largest:
             raise RuntimeError(f"uniform_: {label} is out of bounds for {out.dtype.name}, got {bound}.")
@@ -126,7 +128,7 @@ def _range_of(dtype: Any) -> tuple[int, int]:
     if dtype is _C.bool:
         return 0, 1
     if dtype in FLOATS:
-        largest = int(finfo(dtype).max)
+        largest = int(LARGEST[dtype])
         return -largest, largest
     if dtype.is_complex or dtype.is_floating_point:
         raise RuntimeError(f"random_: expected an integral, floating point or boolean tensor, got {dtype.name}.")
@@ -352,9 +354,13 @@ LIKE_OPTIONS = (
 )
 
 
-class RandomFactory(Composite):
-    """A new tensor (or `out`) filled by `fill`. Own parameters come first, `size` being the last of them."""
+class RandomFactory(OpDefinition):
+    """A new tensor (or `out`) filled by `fill`. Own parameters come first, `size` being the last of them.
 
+    A plain call becomes a plan: the core allocates and comes back for the draws alone.
+    """
+
+    kind = KIND_PLANNED
     method = False
     out = False
     differentiable = False
@@ -367,7 +373,18 @@ class RandomFactory(Composite):
         """Draw into `target`; receives the own parameters without the size, then the generator."""
         raise NotImplementedError
 
-    def compute(self, *args: Any) -> Any:
+    def plan(self, args: tuple) -> Any:
+        *own, generator, out, dtype, layout, device, pin_memory, requires_grad = args
+        if generator is not None or out is not None or requires_grad:
+            return None
+        check_options(self.name, layout, pin_memory)
+        size = self.size(own)
+        check_sizes(self.name, size)
+        place = default_device() if device is None else _C.device(device)
+        slot = ("new", dtype or self.default(), size, None, -1, 0)
+        return _C.Plan(0, place, [slot], [(lambda target: self.fill(target, *own, None), [0], [], 1, 1, -1)])
+
+    def run(self, *args: Any) -> Any:
         *own, generator, out, dtype, layout, device, pin_memory, requires_grad = args
         check_options(self.name, layout, pin_memory)
         size = self.size(own)
