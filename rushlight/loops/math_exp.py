@@ -90,26 +90,31 @@ def exp_parts(x: Value, tail: Value | None = None) -> tuple[Pair, Value]:
 
 @expansion("exp")
 def exp(x: Value) -> Value:
-    value, count = _exp_unscaled(clamp_exponent(x), 2 * BIAS[x.dtype])
-    # n + 2 * bias in the low bits: its halves are biased exponents; what is above is shifted out.
-    digits, half = FRACTION[x.dtype], count >> 1
-    return value * bitcast(half << digits, x.dtype) * bitcast((count - half) << digits, x.dtype)
+    r, count = _exp_reduced(clamp_exponent(x), 2 * BIAS[x.dtype])
+    first, second = _two_scales(count, x.dtype)
+    return horner(r, (1.0, 1.0, *table.EXP[x.dtype])) * first * second
 
 
 def modest_exp(x: Value) -> Value:
     """exp of an x between the logarithms of the smallest and the largest normal number."""
-    value, count = _exp_unscaled(x, BIAS[x.dtype])
-    return value * bitcast(count << FRACTION[x.dtype], x.dtype)
+    r, count = _exp_reduced(x, BIAS[x.dtype])
+    return horner(r, (1.0, 1.0, *table.EXP[x.dtype])) * bitcast(count << FRACTION[x.dtype], x.dtype)
 
 
-def _exp_unscaled(x: Value, offset: int) -> tuple[Value, Value]:
-    """(exp(x) / 2**n, an integer whose low bits are n + offset)."""
+def _two_scales(count: Value, dtype: str) -> Pair:
+    """Two factors whose product is 2**n, given n + 2 * bias in the low bits: its halves are biased exponents."""
+    half = count >> 1  # what is above the exponent is shifted out
+    return bitcast(half << FRACTION[dtype], dtype), bitcast((count - half) << FRACTION[dtype], dtype)
+
+
+def _exp_reduced(x: Value, offset: int) -> tuple[Value, Value]:
+    """(r, an integer whose low bits are n + offset): x = n ln 2 + r."""
     head, middle, _ = table.LN2[x.dtype]
     magic = MAGIC[x.dtype] + offset
     shifted = fma(x, like(x, table.LOG2E[x.dtype][0]), like(x, magic))
     n = shifted - magic
     r = fma(n, like(x, -middle), fma(n, like(x, -head), x))
-    return horner(r, (1.0, 1.0, *table.EXP[x.dtype])), bitcast(shifted, INTEGER[x.dtype])
+    return r, bitcast(shifted, INTEGER[x.dtype])
 
 
 @expansion("exp2")
@@ -333,9 +338,17 @@ def tanh(x: Value) -> Value:
 
 @expansion("sigmoid")
 def sigmoid(x: Value) -> Value:
-    # exp(-|x|) <= 1 never overflows: sigmoid is 1 / (1 + e) or e / (1 + e).
-    e = exp(neg(abs_(x)))
-    return select(lt(x, 0), e, like(x, 1)) / (1 + e)
+    # exp(-|x|) <= 1 never overflows: sigmoid is 1 / (1 + e) or e / (1 + e), e = (1 + t) 2**n.
+    r, count = _exp_reduced(max_(like(x, EXP_RANGE[x.dtype][0]), neg(abs_(x))), 2 * BIAS[x.dtype])
+    t = fma(r * r, horner(r, table.EXP[x.dtype]), r)
+    first, second = _two_scales(count, x.dtype)
+    e = (1 + t) * first * second
+    down = 1 + e
+    # What 1 + e loses is taken out of the numerator before that is rounded.
+    lost = e - (down - 1)
+    below = lt(x, 0)
+    quotient = select(below, 1 + (t - lost), like(x, 1)) / down
+    return select(below, quotient * first * second, quotient)
 
 
 @expansion("asinh")

@@ -30,9 +30,9 @@ from rushlight.loops.expr import (
     shl,
     shr,
     sqrt,
+    table as lookup,
     xor,
 )
-from rushlight.loops.expr import table as lookup
 from rushlight.loops.math import expansion
 from rushlight.loops.math_exp import nearest_integer
 from rushlight.loops.pairs import (
