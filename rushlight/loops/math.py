@@ -9,6 +9,7 @@ Refuses: names nobody registered.
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Iterable
 
 from rushlight.loops.expr import PART, Value, cast, rebuild, walk
@@ -42,7 +43,6 @@ def complex_expansion(name: str) -> Callable[[Callable[..., Value]], Callable[..
 
 def expand(name: str, args: tuple[Value, ...], dtype: str) -> Value:
     """One call as an expression that may still contain simpler calls."""
-    _load()
     if args[0].dtype in _WIDER:
         wide = _WIDER[args[0].dtype]
         inner = expand(name, tuple([cast(a, wide) for a in args]), wide)
@@ -50,7 +50,7 @@ def expand(name: str, args: tuple[Value, ...], dtype: str) -> Value:
     # Functions with a static order carry it in the name: "polygamma:2".
     base, _, order = name.partition(":")
     table = COMPLEX_EXPANSIONS if args[0].dtype in PART else EXPANSIONS
-    if base not in table:
+    if base not in table and not _load(base, table):
         raise NotImplementedError(f"{base}: no expansion for {args[0].dtype}")
     return table[base](*args, int(order)) if order else table[base](*args)
 
@@ -76,6 +76,11 @@ def _lower_into(done: dict[Value, Value], values: Iterable[Value]) -> None:
         done[old] = new
 
 
-def _load() -> None:
-    if not EXPANSIONS:
-        from rushlight.loops import math_complex, math_exp, math_gamma, math_power, math_special, math_trig  # noqa: F401
+def _load(name: str, table: dict[str, Callable[..., Value]]) -> bool:
+    """Imports the modules that hold expansions, the commonest first, until one brings `name`."""
+    real = ("math_exp", "math_power", "math_trig", "math_special", "math_gamma")
+    for module in real if table is EXPANSIONS else ("math_complex",):
+        importlib.import_module(f"rushlight.loops.{module}")
+        if name in table:
+            return True
+    return False
