@@ -54,7 +54,7 @@ class Sort(Extern):
     """The elements in order along `dim`, and where each came from."""
 
     schema = (
-        "sort(Tensor input, int dim=-1, bool descending=False, bool stable=False) -> (Tensor values, Tensor indices)",
+        "sort(Tensor input, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)",
         "sort(Tensor input, *, bool? stable, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)",
     )
 
@@ -209,9 +209,9 @@ class UniqueConsecutive(_Results):
         else:
             axis = wrap_dim("unique_consecutive", dim, input.ndim)
         n = a.shape[axis]
-        rows = np.moveaxis(a, axis, 0).reshape(n, -1)
+        rows = np.moveaxis(a, axis, 0)
         starts = np.ones(n, dtype=bool)
-        starts[1:] = (rows[1:] != rows[:-1]).any(axis=1)
+        starts[1:] = (rows[1:] != rows[:-1]).any(axis=tuple(range(1, rows.ndim)))
         first = np.flatnonzero(starts)
         made = [from_array(np.take(a, first, axis=axis), input.dtype, input.device)]
         if return_inverse:
@@ -239,11 +239,6 @@ class SearchSorted(Extern):
         if side == "left" and right:
             raise RuntimeError("searchsorted(): side and right can't be set to opposites, got side of left while right was True")
         if isinstance(input, _C.Tensor):
-            if sequence.dtype is not input.dtype:
-                raise RuntimeError(
-                    f"searchsorted(): boundary tensor and input value tensor should have same dtype, but got boundaries tensor dtype "
-                    f"{sequence.dtype.name} and input value tensor dtype {input.dtype.name}"
-                )
             if sequence.ndim != 1 and tuple(sequence.shape[:-1]) != tuple(input.shape[:-1]):
                 raise RuntimeError(
                     "searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries tensor and input "
@@ -300,7 +295,9 @@ class BinCount(OpDefinition):
     def run(self, input, weights, minlength):
         import numpy as np   # loaded with the first call that needs it
 
-        if rank(input.dtype) != 1 or input.ndim != 1:
+        if rank(input.dtype) != 1:
+            raise NotImplementedError(f'"bincount" not implemented for {input.dtype.name} tensors')
+        if input.ndim != 1:
             raise RuntimeError(f"bincount only supports 1-d non-negative integral inputs, got shape {list(input.shape)} of {input.dtype.name}")
         if minlength < 0:
             raise RuntimeError("minlength should be >= 0")

@@ -31,7 +31,7 @@ class Cat(OpDefinition):
     def plan(self, args):
         tensors, dim = args
         if not tensors:
-            raise RuntimeError("cat(): expected a non-empty list of Tensors")
+            raise ValueError("cat(): expected a non-empty list of Tensors")
         check_devices("cat", tuple(tensors))
         real = [(k, t) for k, t in enumerate(tensors) if not is_skipped(t)]
         model = real[0][1] if real else tensors[0]

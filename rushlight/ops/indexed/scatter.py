@@ -186,6 +186,10 @@ class IndexAdd(_Slices):
     def writes(self, at, out, input, dim, index, source, alpha):
         return self.place(at, out, dim, index), source[tuple(at)]
 
+    def index_error(self, index, dim, args):
+        error = super().index_error(index, dim, args)
+        return error if args[0].ndim <= 1 else RuntimeError(*error.args)
+
     def combine(self, s, old, new, input, dim, index, source, alpha):
         return old + new * s.cast(alpha, new.dtype)
 
@@ -326,7 +330,7 @@ class Put(Scattered):
         if source.dtype is not input.dtype:
             raise RuntimeError(f"put_(): self and source expected to have the same dtype, but got self.dtype = {input.dtype.name} and source.dtype = {source.dtype.name}")
         if source.numel() != index.numel():
-            raise RuntimeError(f"put_(): Expected source and index to have the same number of elements, but got source.numel() = {source.numel()}, index.numel() = {index.numel()}")
+            raise IndexError(f"put_(): Expected source and index to have the same number of elements, but got source.numel() = {source.numel()}, index.numel() = {index.numel()}")
         if index.numel() and not input.numel():
             raise IndexError("put_(): cannot put elements into an empty tensor")
         if source.shape != index.shape:
