@@ -148,14 +148,26 @@ bool launch_native(const Step& step, char** ptrs) {
   return true;
 }
 
-PyObject* pointer_tuple(char** ptrs, int n) {
+// Constants travel by value: their bytes are on the host.
+PyObject* pointer_tuple(const Step& step, char** ptrs, int n) {
   PyObject* tuple = PyTuple_New(n);
-  for (int i = 0; tuple && i < n; i++) PyTuple_SET_ITEM(tuple, i, PyLong_FromVoidPtr(ptrs[i]));
+  for (int i = 0; tuple && i < n; i++) {
+    const Operand& o = step.operands[i];
+    PyTuple_SET_ITEM(tuple, i, o.slot >= 0 ? PyLong_FromVoidPtr(ptrs[i])
+                                           : PyBytes_FromStringAndSize(ptrs[i], static_cast<Py_ssize_t>(step.constants.size()) - o.byte_offset));
+  }
   return tuple;
 }
 
+// Moves 8 bytes between an error cell on a plugged device and `cell`.
+bool move_cell(Device device, const char* method, void* target, void* source) {
+  Ref done(PyObject_CallMethod(kDevices[device.type].handler, method, "NNnI", PyLong_FromVoidPtr(target), PyLong_FromVoidPtr(source),
+                               static_cast<Py_ssize_t>(sizeof(int64_t)), static_cast<unsigned>(device.index)));
+  return static_cast<bool>(done);
+}
+
 bool launch_plugged(const Step& step, char** ptrs, int n, Device device) {
-  Ref pointers(pointer_tuple(ptrs, n)), params(PyTuple_New(static_cast<Py_ssize_t>(step.params.size())));
+  Ref pointers(pointer_tuple(step, ptrs, n)), params(PyTuple_New(static_cast<Py_ssize_t>(step.params.size())));
   if (!pointers || !params) return false;
   for (size_t i = 0; i < step.params.size(); i++) PyTuple_SET_ITEM(params.p, i, PyLong_FromLongLong(step.params[i]));
   Ref done(PyObject_CallMethod(kDevices[device.type].handler, "launch", "OOOLLI", step.handle, pointers.p, params.p, 0LL,
@@ -181,10 +193,16 @@ bool run_step(PlanObject* plan, const Step& step, Tensor** all) {
     const Operand& o = step.operands[i];
     ptrs[i] = o.slot < 0 ? const_cast<char*>(step.constants.data()) + o.byte_offset : all[o.slot]->data() + o.byte_offset;
   }
-  if (step.error_slot >= 0 && plan->device.type == kCPU) *reinterpret_cast<int64_t*>(all[step.error_slot]->data()) = 0;
+  int64_t code = 0;
+  bool checked = step.error_slot >= 0 && plan->on_error;
+  char* cell = checked ? all[step.error_slot]->data() : nullptr;
+  bool plugged = kDevices[plan->device.type].handler != nullptr;
+  if (checked && !plugged) memcpy(cell, &code, sizeof(code));
+  if (checked && plugged && !move_cell(plan->device, "copy_from_host", cell, &code)) return false;
   if (!(step.handle ? launch_plugged(step, ptrs, n, plan->device) : launch_native(step, ptrs))) return false;
-  if (step.error_slot < 0 || !plan->on_error || plan->device.type != kCPU) return true;
-  int64_t code = *reinterpret_cast<int64_t*>(all[step.error_slot]->data());
+  if (!checked) return true;
+  if (!plugged) memcpy(&code, cell, sizeof(code));
+  if (plugged && !move_cell(plan->device, "copy_to_host", &code, cell)) return false;
   if (!code) return true;
   Ref raised(PyObject_CallFunction(plan->on_error, "L", static_cast<long long>(code)));
   if (!PyErr_Occurred()) PyErr_SetString(PyExc_IndexError, "index out of range");

@@ -1,0 +1,114 @@
+"""How to add a device: implement this class in a package of your own, and `register` an instance.
+
+A device implements kinds, never ops: it allocates, copies, turns a loop nest into something it can run (`load`) and
+runs it (`launch`). Every op that is generated then works. Ops that call a library (sorting, matrix products) compute on
+the host until `implementation` names a function of the device's own. Any number of devices can be registered at once.
+
+    class MyChip(Device):
+        name = "mychip"
+        def allocate(self, nbytes, index): ...
+        ...
+    register(MyChip())
+    rushlight.ones(3, device="mychip") + 1
+
+Addresses are integers and mean what the device wants them to mean; the core never dereferences them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+from .. import _C
+from .._C import Tensor
+from ..op.pointwise import device_handlers
+
+
+class Device:
+    """One kind of device, with one or more units numbered by `index`."""
+
+    name: ClassVar[str]
+
+    # Memory -------------------------------------------------------------------------------------------------------------
+
+    def allocate(self, nbytes: int, index: int) -> int:
+        """Address of `nbytes` fresh bytes on unit `index`; raise RuntimeError when there is not enough memory."""
+        raise NotImplementedError
+
+    def free(self, address: int, nbytes: int, index: int) -> None:
+        """Take back what `allocate` gave."""
+        raise NotImplementedError
+
+    def copy_from_host(self, target: int, source: int, nbytes: int, index: int) -> None:
+        """Host memory at `source` to the device's `target`."""
+        raise NotImplementedError
+
+    def copy_to_host(self, target: int, source: int, nbytes: int, index: int) -> None:
+        """The device's `source` to host memory at `target`."""
+        raise NotImplementedError
+
+    def copy_within(self, target: int, source: int, nbytes: int, index: int) -> None:
+        """Device memory to device memory."""
+        raise NotImplementedError
+
+    # Kernels ------------------------------------------------------------------------------------------------------------
+
+    def load(self, nest: Any) -> Any:
+        """Make a loop nest runnable; the handle returned is what `launch` gets. Called once per kernel."""
+        raise NotImplementedError
+
+    def launch(self, handle: Any, pointers: Sequence[int | bytes], params: Sequence[int], begin: int, end: int, index: int) -> None:
+        """Run iterations begin..end of the nest's outer loop.
+
+        A pointer given as bytes is a small constant: its bytes are the operand.
+        """
+        raise NotImplementedError
+
+    def launch_pointwise(self, handle: Any, pointers: Sequence[int | bytes], sizes: Sequence[int], strides: Sequence[Sequence[int]], index: int) -> None:
+        """Run a pointwise kernel over dims `sizes` (innermost first) with byte strides per operand.
+
+        By default dims beyond the second are walked here, one launch each; a device with n-d launches overrides this.
+        """
+        inner = sizes[0] if sizes else 1
+        rows = sizes[1] if len(sizes) > 1 else 1
+        params = [inner, *(s[0] if s else 0 for s in strides), *(s[1] if len(s) > 1 else 0 for s in strides)]
+        outer = 1
+        for n in sizes[2:]:
+            outer *= n
+        for flat in range(outer):
+            offsets, rest = [0] * len(pointers), flat
+            for d, n in enumerate(sizes[2:], 2):
+                rest, at = divmod(rest, n)
+                offsets = [o + at * s[d] for o, s in zip(offsets, strides, strict=True)]
+            moved = [p if isinstance(p, bytes) else p + o for p, o in zip(pointers, offsets, strict=True)]
+            self.launch(handle, moved, params, 0, rows, index)
+
+    def implementation(self, op: str) -> Callable | None:
+        """This device's own function for a library op, called as f(out, *args); None: computed on the host."""
+        return None
+
+    # Management -----------------------------------------------------------------------------------------------------------
+
+    def device_count(self) -> int:
+        """How many units there are."""
+        return 1
+
+    def synchronize(self, index: int | None = None) -> None:
+        """Wait until everything launched has finished."""
+
+
+def register(device: Device) -> int:
+    """Make a device usable by its name; returns its number in the core."""
+    for method in ("allocate", "free", "copy_from_host", "copy_to_host", "copy_within", "load", "launch"):
+        if getattr(type(device), method, None) is getattr(Device, method, None):
+            raise TypeError(f"register: device '{device.name}' must implement {method}")
+    number = _C.register_device(device.name, device)
+    device_handlers[device.name] = device
+    setattr(Tensor, f"is_{device.name}", property(lambda self: self.device.type == device.name))
+    setattr(Tensor, device.name, lambda self, index=None: self.to(device.name if index is None else f"{device.name}:{index}"))
+    return number
+
+
+def registered() -> list[str]:
+    """Names of the registered devices."""
+    return list(device_handlers)

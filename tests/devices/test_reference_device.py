@@ -1,0 +1,132 @@
+"""An out-of-tree device is complete by implementing the kinds: the same calls give the same results as on the host."""
+
+from __future__ import annotations
+
+import pytest
+
+import rushlight as torch
+from rushlight.devices import register, registered
+
+from .reference_device import ReferenceDevice
+
+DEVICE = ReferenceDevice()
+OTHER = ReferenceDevice("otherdev")
+register(DEVICE)
+register(OTHER)
+
+
+def sample(*shape: int, dtype=torch.float32):
+    n = 1
+    for s in shape:
+        n *= s
+    return ((torch.arange(n) * 37 % 23).to(torch.float64) / 7 - 1.5).to(dtype).reshape(shape)
+
+
+CALLS = {
+    "add": lambda x, y: x + y,
+    "broadcast": lambda x, y: x * y[0] - x[:, :1],
+    "scalar": lambda x, y: (2 - x) / 3,
+    "transpose": lambda x, y: x.t() + y.t().contiguous(),
+    "transcendental": lambda x, y: x.exp().sin() + y.abs().sqrt(),
+    "compare": lambda x, y: (x > y).to(torch.float32),
+    "where": lambda x, y: torch.where(x > 0, x, y),
+    "sum": lambda x, y: x.sum(),
+    "sum_dim": lambda x, y: x.sum(0) + y.sum(1).sum(),
+    "mean_var": lambda x, y: x.mean(1) + y.var(1),
+    "max": lambda x, y: x.max(1).values,
+    "argmax": lambda x, y: x.argmax(0).to(torch.float32),
+    "softmax": lambda x, y: torch.softmax(x, -1),
+    "layer_norm": lambda x, y: torch.layer_norm(x, (x.shape[-1],), y[0], y[1]),
+    "matmul": lambda x, y: x @ y.t(),
+    "cat": lambda x, y: torch.cat([x, y], 1),
+    "slice": lambda x, y: x[1:, ::2] + y[:-1, ::2],
+    "index": lambda x, y: x[torch.tensor([0, 2, 0], device=x.device)],
+    "gather": lambda x, y: x.gather(1, (y > 0).to(torch.int64)),
+    "cumsum": lambda x, y: x.cumsum(1),
+    "sort": lambda x, y: x.sort(1).values,
+    "cast": lambda x, y: x.to(torch.float64) + y.to(torch.bfloat16).to(torch.float64),
+    "inplace": lambda x, y: x.clone().add_(y).mul_(2),
+    "fill": lambda x, y: torch.full_like(x, 3.0) + torch.ones(4, 6, device=x.device),
+    "arange": lambda x, y: x + torch.arange(6, device=x.device),
+    "tril": lambda x, y: x.tril() + y.triu(),
+    "clone_strided": lambda x, y: x.t().clone(),
+    "setitem": lambda x, y: (x.clone().index_fill(0, torch.tensor([1], device=x.device), 5.0)),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_device_matches_host(name, dtype):
+    x, y = sample(4, 6, dtype=getattr(torch, dtype)), sample(4, 6, dtype=getattr(torch, dtype)).flip(0)
+    expected = CALLS[name](x, y)
+    result = CALLS[name](x.to("refdev"), y.to("refdev"))
+    assert result.device.type == "refdev"
+    assert result.dtype is expected.dtype
+    assert torch.allclose(result.to("cpu").to(torch.float64), expected.to(torch.float64), atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["add", "broadcast", "transcendental", "sum_dim", "softmax", "layer_norm", "matmul", "slice", "cat", "index"])
+def test_gradients_match_host(name):
+    grads = []
+    for device in ("cpu", "refdev"):
+        x = sample(4, 6, dtype=torch.float64).to(device).requires_grad_()
+        y = sample(4, 6, dtype=torch.float64).flip(0).to(device)
+        (CALLS[name](x, y) ** 2).sum().backward()
+        assert x.grad.device.type == device
+        grads.append(x.grad.to("cpu"))
+    assert torch.allclose(grads[0], grads[1], atol=1e-9)
+
+
+def test_several_devices_at_once():
+    assert {"refdev", "otherdev"} <= set(registered())
+    x = sample(3, 3)
+    a, b = x.to("refdev"), x.to("otherdev")
+    assert (a + a).device.type == "refdev" and (b * 2).device.type == "otherdev"
+    assert torch.equal(b.to("refdev").to("cpu"), x)
+    with pytest.raises(RuntimeError, match="same device"):
+        a + b
+
+
+def test_zero_dim_host_tensor_joins_any_device():
+    x = sample(3, 3).to("refdev")
+    assert torch.allclose((x + torch.tensor(2.0)).to("cpu"), sample(3, 3) + 2)
+
+
+def test_memory_is_freed():
+    before = len(DEVICE.buffers)
+    x = sample(10, 10).to("refdev")
+    y = (x + 1) @ x
+    assert len(DEVICE.buffers) > before
+    del x, y
+    assert len(DEVICE.buffers) == before
+
+
+def test_index_errors_are_reported_from_the_device():
+    x = sample(3, 3).to("refdev")
+    with pytest.raises((IndexError, RuntimeError), match="range|bounds"):
+        x.index_select(0, torch.tensor([7], device="refdev"))
+
+
+def test_printing_and_item():
+    x = sample(2, 2).to("refdev")
+    assert "device='refdev:0'" in repr(x)
+    assert x[0, 0].item() == sample(2, 2)[0, 0].item()
+    assert x.tolist() == sample(2, 2).tolist()
+
+
+def test_unfinished_devices_are_refused():
+    class Half(torch.devices.Device):
+        name = "half_done"
+
+    with pytest.raises(TypeError, match="allocate"):
+        register(Half())
+
+
+def test_null_device_records_kernels():
+    from rushlight.devices.null import NullDevice
+
+    null = NullDevice()
+    register(null)
+    x = torch.ones(4, device="null")
+    x + x
+    assert any("add" in text for text in null.launched)
