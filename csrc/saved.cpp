@@ -136,6 +136,7 @@ static PyObject* attach(Tensor* t, Node* n, uint32_t output_nr) {
   return as_object(copy);
 }
 
+// What comes back has the history of what went in, whatever the grad mode: rules ask it whether a gradient is needed.
 static PyObject* unpack_through_hooks(Node* n, Saved* s) {
   Ref record = Ref::borrow(s->value);
   Ref value(PyObject_CallOneArg(PyTuple_GET_ITEM(record.p, 1), PyTuple_GET_ITEM(record.p, 0)));
@@ -148,7 +149,7 @@ static PyObject* unpack_through_hooks(Node* n, Saved* s) {
   PyObject* node = PyTuple_GET_ITEM(record.p, 2);
   auto output_nr = static_cast<uint32_t>(PyLong_AsUnsignedLong(PyTuple_GET_ITEM(record.p, 3)));
   Node* target = PyTuple_GET_ITEM(record.p, 4) == Py_True ? n : (node == Py_None ? nullptr : as_node(node));
-  if (!target || !tls.grad_enabled || (t->grad_fn == target && t->output_nr == output_nr)) return value.release();
+  if (!target || (t->grad_fn == target && t->output_nr == output_nr)) return value.release();
   return attach(t, target, output_nr);
 }
 

@@ -103,6 +103,7 @@ struct TensorMeta {
   PyObject_VAR_HEAD
   DType dtype;
   Device device;
+  bool requires_grad;
   int64_t offset;
   int64_t sizes[1];              // sizes, then strides
   int64_t* strides() { return sizes + ob_base.ob_size; }

@@ -207,6 +207,7 @@ static TensorMeta* meta_alloc(int ndim, DType dtype, Device device) {
   if (!m) return nullptr;
   m->dtype = dtype;
   m->device = device;
+  m->requires_grad = false;
   m->offset = 0;
   return m;
 }
@@ -223,6 +224,7 @@ PyObject* tensor_meta(Tensor* t) {
   TensorMeta* m = meta_alloc(t->ndim, t->dtype, t->device);
   if (!m) return nullptr;
   memcpy(m->sizes, t->geometry, sizeof(int64_t) * 2 * t->ndim);
+  m->requires_grad = tape_requires_grad(t);
   m->offset = t->offset;
   return reinterpret_cast<PyObject*>(m);
 }
@@ -237,6 +239,7 @@ static PyObject* meta_shape(PyObject* self, void*) { return size_object(as_meta(
 static PyObject* meta_dtype(PyObject* self, void*) { return Py_NewRef(dtype_object(as_meta(self)->dtype)); }
 static PyObject* meta_device(PyObject* self, void*) { return device_object(as_meta(self)->device); }
 static PyObject* meta_ndim(PyObject* self, void*) { return PyLong_FromSsize_t(Py_SIZE(self)); }
+static PyObject* meta_requires_grad(PyObject* self, void*) { return PyBool_FromLong(as_meta(self)->requires_grad); }
 static PyObject* meta_dim(PyObject* self, PyObject*) { return PyLong_FromSsize_t(Py_SIZE(self)); }
 static PyObject* meta_numel(PyObject* self, PyObject*) {
   int64_t n = 1;
@@ -291,6 +294,7 @@ static PyGetSetDef meta_getset[] = {{"shape", meta_shape, nullptr, nullptr, null
                                     {"dtype", meta_dtype, nullptr, nullptr, nullptr},
                                     {"device", meta_device, nullptr, nullptr, nullptr},
                                     {"ndim", meta_ndim, nullptr, nullptr, nullptr},
+                                    {"requires_grad", meta_requires_grad, nullptr, "whether the tensor wanted a gradient", nullptr},
                                     {}};
 static PyMethodDef meta_methods[] = {{"dim", meta_dim, METH_NOARGS, nullptr},
                                      {"numel", meta_numel, METH_NOARGS, nullptr},

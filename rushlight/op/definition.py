@@ -10,6 +10,7 @@ importing hundreds of definitions costs little.
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable
 from dataclasses import replace
@@ -118,12 +119,18 @@ class OpDefinition:
         absent = {name: None for name in saved if name not in order and name != "result"}
         keeps_result = "result" in saved
 
-        def vjp(g: Any, *values: Any) -> tuple:
+        def named(g: Any, *values: Any) -> dict[str, Any]:
             kept = dict(zip(order, values, strict=False))
             if keeps_result:
-                results = values[len(order) :]
-                kept["result"] = results[0] if len(results) == 1 else results
-            grads = rule(self, g, **kept, **absent)
+                kept["result"] = values[len(order)]
+            return rule(self, g, **kept, **absent)
+
+        # Rules usually name their parameters in the schema's order: then no dictionary is needed to call them.
+        given = [*order, "result"] if keeps_result else order
+        ask = functools.partial(rule, self) if not absent and list(saved) == given else named
+
+        def vjp(g: Any, *values: Any) -> tuple:
+            grads = ask(g, *values)
             return tuple([grads.get(name) for name in tensors])
 
         return vjp
