@@ -41,8 +41,9 @@ static PyObject* list_of(Tensor* t, const char* at, int dim) {
   if (dim == t->ndim) return load_number(at, t->dtype);
   int64_t n = t->sizes()[dim], step = t->strides()[dim] * itemsize(t->dtype);
   PyObject* list = PyList_New(n);
+  bool last = dim + 1 == t->ndim;
   for (int64_t i = 0; list && i < n; i++) {
-    PyObject* item = list_of(t, at + i * step, dim + 1);
+    PyObject* item = last ? load_number(at + i * step, t->dtype) : list_of(t, at + i * step, dim + 1);
     if (!item) {
       Py_DECREF(list);
       return nullptr;

@@ -211,6 +211,10 @@ bool parse(Parsed& p, const Tensor* t, PyObject* index) {
     return fail_index("invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to convert a 0-dim tensor to a number");
   if (PyTuple_CheckExact(index)) return parse_items(p, t, &PyTuple_GET_ITEM(index, 0), PyTuple_GET_SIZE(index));
   if (PyLong_CheckExact(index) || PySlice_Check(index) || !is_tuple_like(index)) return parse_items(p, t, &index, 1);
+  // As PyTorch does; it says the same of its own.
+  if (!PyTuple_Check(index) &&
+      PyErr_WarnEx(PyExc_UserWarning, "Using a non-tuple sequence for multidimensional indexing is deprecated; use x[tuple(seq)] instead of x[seq].", 1))
+    return false;
   Ref items(PySequence_Tuple(index));
   if (!items) return false;
   p.plain = false;
@@ -290,6 +294,82 @@ Ref advanced_input(const Parsed& p, Tensor* t, PyObject* index) {
   return part ? make_view(p, t, part.p) : Ref();
 }
 
+// --- masks ----------------------------------------------------------------------------------------------------------
+
+// Calls visit(position) for every true element of a mask, in order.
+template <class Visit>
+void visit_true(const Tensor* mask, const char* at, int dim, int64_t* position, Visit& visit) {
+  int64_t n = mask->sizes()[dim], step = mask->strides()[dim];   // one byte per element
+  for (int64_t i = 0; i < n; i++, at += step) {
+    position[dim] = i;
+    if (dim + 1 < mask->ndim) visit_true(mask, at, dim + 1, position, visit);
+    else if (*at) visit(position);
+  }
+}
+
+// A mask over k dims is k index tensors: the positions of its true elements. Here rather than in an op, because how
+// many there are decides every shape that follows. Appends them to `list`; false with an exception set.
+bool append_positions(PyObject* list, const Tensor* mask) {
+  int64_t position[kMaxDims], count = 0;
+  if (mask->numel) {
+    auto add_one = [&](const int64_t*) { count++; };
+    visit_true(mask, mask->data(), 0, position, add_one);
+  }
+  int64_t* columns[kMaxDims];
+  for (int d = 0; d < mask->ndim; d++) {
+    Ref column(as_object(tensor_empty(&count, nullptr, 1, DType::I64, Device{})));
+    if (!column || PyList_Append(list, column.p)) return false;
+    columns[d] = reinterpret_cast<int64_t*>(as_tensor(column.p)->storage->data);
+  }
+  if (!count) return true;
+  int64_t row = 0;
+  auto store = [&](const int64_t* at) {
+    for (int d = 0; d < mask->ndim; d++) columns[d][row] = at[d];
+    row++;
+  };
+  visit_true(mask, mask->data(), 0, position, store);
+  return true;
+}
+
+bool mask_fits(const Tensor* mask, const Tensor* input, int dim) {
+  for (int d = 0; d < mask->ndim; d++) {
+    if (dim + d < input->ndim && mask->sizes()[d] == input->sizes()[dim + d]) continue;
+    Ref have(int_tuple(mask->sizes(), mask->ndim)), want(int_tuple(input->sizes(), input->ndim));
+    Ref shown(have ? PySequence_List(have.p) : nullptr), other(want ? PySequence_List(want.p) : nullptr);
+    if (shown && other)
+      PyErr_Format(PyExc_IndexError, "The shape of the mask %R at index %d does not match the shape of the indexed tensor %R at index %d", shown.p,
+                   d, other.p, dim + d);
+    return false;
+  }
+  return true;
+}
+
+// The index list with masks replaced by positions, where everything is in host memory; else the list itself.
+Ref without_masks(PyObject* indices, const Tensor* input) {
+  bool any = false;
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(indices); i++) {
+    PyObject* item = PyList_GET_ITEM(indices, i);
+    if (!is_tensor(item)) continue;
+    if (as_tensor(item)->device.type != kCPU || as_tensor(item)->keys) return Ref::borrow(indices);
+    any |= is_mask(as_tensor(item)->dtype);
+  }
+  if (!any || input->device.type != kCPU) return Ref::borrow(indices);
+  Ref list(PyList_New(0));
+  int dim = 0;
+  for (Py_ssize_t i = 0; list && i < PyList_GET_SIZE(indices); i++) {
+    PyObject* item = PyList_GET_ITEM(indices, i);
+    if (!is_tensor(item) || !is_mask(as_tensor(item)->dtype)) {
+      if (PyList_Append(list.p, item)) return Ref();
+      dim++;
+      continue;
+    }
+    Tensor* mask = as_tensor(item);
+    if (!mask_fits(mask, input, dim) || !check_host_data(mask, "index") || !append_positions(list.p, mask)) return Ref();
+    dim += mask->ndim;
+  }
+  return list;
+}
+
 bool leaves_fast_path(const Tensor* t) { return (t->keys | tls.keys) & ~tls.excluded; }
 
 }  // namespace
@@ -302,8 +382,9 @@ PyObject* tensor_subscript(PyObject* self, PyObject* index) {
   if (!p.indices) return make_view(p, t, index).release();
   if (!advanced_get) return PyErr_SetString(PyExc_RuntimeError, "indexing with tensors needs the op library, which is not loaded"), nullptr;
   Ref input = advanced_input(p, t, index);
-  if (!input) return nullptr;
-  return PyObject_CallFunctionObjArgs(advanced_get, input.p, p.indices.p, nullptr);
+  Ref indices = input ? without_masks(p.indices.p, as_tensor(input.p)) : Ref();
+  if (!indices) return nullptr;
+  return PyObject_CallFunctionObjArgs(advanced_get, input.p, indices.p, nullptr);
 }
 
 // --- assignment -----------------------------------------------------------------------------------------------------
@@ -389,9 +470,12 @@ int tensor_ass_subscript(PyObject* self, PyObject* index, PyObject* value) {
   if (!tensor && !(tensor = value_tensor(t, value))) return -1;
   Ref target = p.indices ? advanced_input(p, t, index) : make_view(p, t, index);
   if (!target) return -1;
-  Ref done(p.indices ? PyObject_CallFunctionObjArgs(advanced_set, target.p, p.indices.p, tensor.p, nullptr)
-                     : PyObject_CallFunctionObjArgs(assign, target.p, tensor.p, nullptr));
-  return done ? 0 : -1;
+  if (!p.indices) return Ref(PyObject_CallFunctionObjArgs(assign, target.p, tensor.p, nullptr)) ? 0 : -1;
+  // One value under one mask is masked_fill_, which needs no positions.
+  bool fills = as_tensor(tensor.p)->ndim == 0 && PyList_GET_SIZE(p.indices.p) == 1;
+  Ref indices = fills ? Ref::borrow(p.indices.p) : without_masks(p.indices.p, as_tensor(target.p));
+  if (!indices) return -1;
+  return Ref(PyObject_CallFunctionObjArgs(advanced_set, target.p, indices.p, tensor.p, nullptr)) ? 0 : -1;
 }
 
 // --- module functions -----------------------------------------------------------------------------------------------

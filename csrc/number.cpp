@@ -133,6 +133,9 @@ double load_real(const char* in, DType dtype) {
 
 PyObject* load_number(const char* in, DType dtype) {
   switch (dtype) {
+    case DType::F32: return PyFloat_FromDouble(read<float>(in));
+    case DType::F64: return PyFloat_FromDouble(read<double>(in));
+    case DType::I64: return PyLong_FromLongLong(read<int64_t>(in));
     case DType::Bool: return PyBool_FromLong(read<uint8_t>(in));
     case DType::C64: return PyComplex_FromDoubles(read<float>(in), read<float>(in + 4));
     case DType::C128: return PyComplex_FromDoubles(read<double>(in), read<double>(in + 8));

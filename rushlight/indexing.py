@@ -64,8 +64,13 @@ def take(input: Tensor, indices: list) -> Tensor:
 
 def scatter(target: Tensor, indices: list, value: Tensor) -> None:
     """Write `value` to the elements named by index tensors."""
-    if value.device != target.device and not value.ndim:
-        value = value.to(target.device)
+    if not value.ndim:
+        if value.device != target.device:
+            value = value.to(target.device)
+        first = indices[0]
+        if len(indices) == 1 and first.dtype is _C.bool and value.dtype is target.dtype and first.shape == target.shape[: first.ndim]:
+            target.masked_fill_(first if first.ndim == target.ndim else first[(..., *[None] * (target.ndim - first.ndim))], value)
+            return
     find_op("index_put_")(target, indices, _without_leading_ones(value, target.ndim))
 
 

@@ -32,9 +32,19 @@ def _numpy() -> ModuleType:
     return import_module("numpy")
 
 
+@cache
+def _array_type(name: str) -> tuple[Any, Any]:
+    """NumPy's array class, and its dtype of this name."""
+    np = _numpy()
+    return np.ndarray, np.dtype(name)
+
+
 def _is_array(obj: Any) -> bool:
     """A NumPy array. Found by name, so that asking does not import NumPy."""
-    return any(t.__name__ == "ndarray" and t.__module__ == "numpy" for t in type(obj).__mro__)
+    cls = type(obj)
+    if cls.__name__ == "ndarray" and cls.__module__ == "numpy":
+        return True
+    return any(t.__name__ == "ndarray" and t.__module__ == "numpy" for t in cls.__mro__)
 
 
 # --- from Python data -------------------------------------------------------------------------------------------------
@@ -175,11 +185,12 @@ def numpy_of(self: Tensor, *, force: bool = False) -> Any:
     name = source.dtype.name
     if name in _NOT_IN_NUMPY:
         raise TypeError(f"Got unsupported ScalarType {SCALAR_NAMES[name]}")
-    np, size = _numpy(), source.itemsize
+    array_type, dtype = _array_type(name)
+    shape, size = tuple(source.shape), source.itemsize
     if not source.numel():
-        return np.empty(tuple(source.shape), name)
-    strides = tuple(s * size for s in source.stride())
-    return np.ndarray(tuple(source.shape), name, source.untyped_storage(), source.storage_offset() * size, strides)
+        return array_type(shape, dtype)
+    strides = tuple([s * size for s in source.stride()])
+    return array_type(shape, dtype, source.untyped_storage(), source.storage_offset() * size, strides)
 
 
 def array_of(self: Tensor, dtype: Any = None, copy: bool | None = None) -> Any:
