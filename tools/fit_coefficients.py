@@ -164,6 +164,12 @@ def inverse_error(w):
     return y / x
 
 
+def fit_normal() -> None:
+    emit("NORMAL_TAIL_LOG2", "log2 of the normal distribution beyond t, 0 <= t <= 4",
+         lambda t: mp.log(mp.erfc(t / mp.sqrt(2)) / 2, 2), 0, 4, f32=11)  # fmt: skip
+    emit("EXP2", "(2**r - 1) / r, |r| <= 1/2", lambda r: (mp.mpf(2) ** r - 1) / r, "-0.5", "0.5", f32=6)
+
+
 def fit_quantiles() -> None:
     emit("ERFINV_NEAR", "erfinv(x) / x in w - 3.125, w = -log(1 - x**2) <= 6.25",
          lambda u: inverse_error(max(u + mp.mpf("3.125"), mp.mpf(10) ** -20)),
@@ -209,6 +215,7 @@ def main() -> None:
     emit_constants()
     fit_elementary()
     fit_error_function()
+    fit_normal()
     fit_quantiles()
     fit_gamma()
 

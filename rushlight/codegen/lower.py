@@ -157,11 +157,20 @@ class Lowering(Addressing):
             texts[2] = self.reload(args[2], lanes, count, depth)
         source = args[-1].code if value.op == "select" else args[0].code
         lines = self.scopes[depth].lines
+        op = self.instruction(value)
         parts = [
-            p.primitive(self.out, lines, value.op, value.dtype, source, lanes, [text[u] for text in texts])
+            p.primitive(self.out, lines, op, value.dtype, source, lanes, [text[u] for text in texts])
             for u in range(count)
         ]
         return Reg(value.dtype, lanes, parts, depth)
+
+    def instruction(self, value: Value) -> str:
+        """The primitive to emit: `c < x ? c : x` with a constant is NaN when x is, as one instruction may say."""
+        if value.op in ("min", "max") and value.dtype in ("f32", "f64") and self.target.has_maximum:
+            bound = value.args[0]
+            if bound.op == "const" and bound.attr == bound.attr:
+                return value.op + "imum"
+        return value.op
 
     def reloads(self, code: str, lanes: int) -> bool:
         return self.target.fma_overwrites_addend and lanes * p.SIZE[code] % 16 == 0

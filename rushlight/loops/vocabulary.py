@@ -34,7 +34,7 @@ Operand = Value | Number
 # Names of one-argument functions; those in the second tuple also take complex numbers.
 REAL_UNARY = (
     "acosh", "asinh", "atanh", "erf", "erfc", "erfcx", "erfinv", "lgamma", "digamma", "i0", "i0e", "i1", "i1e",
-    "logit", "ndtr", "ndtri", "log_ndtr", "log_sigmoid", "softplus",
+    "logit", "ndtr", "ndtri", "log_ndtr", "log_sigmoid", "softplus", "gelu", "gelu_slope",
 )  # fmt: skip
 COMPLEX_UNARY = (
     "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan", "sinh",

@@ -201,16 +201,14 @@ class Gelu(Pointwise):
     def expr(self, s, x, approximate):
         if approximate == "tanh":
             return 0.5 * x * (1 + s.tanh(tanh_argument(x)))
-        return 0.5 * x * (1 + s.erf(x * math.sqrt(0.5)))
+        return s.gelu(x)
 
     def vjp(self, s, g, input, approximate):
         if approximate == "tanh":
             t = s.tanh(tanh_argument(input))
             slope = math.sqrt(2 / math.pi) * (1 + 3 * 0.044715 * input * input)
             return {"input": g * 0.5 * (1 + t + input * (1 - t * t) * slope)}
-        below = 0.5 * (1 + s.erf(input * math.sqrt(0.5)))
-        density = s.exp(-0.5 * input * input) * (1 / math.sqrt(2 * math.pi))
-        return {"input": g * (below + input * density)}
+        return {"input": g * s.gelu_slope(input)}
 
 
 def tanh_argument(x):
