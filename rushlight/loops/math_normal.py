@@ -15,7 +15,7 @@ import math
 from collections.abc import Sequence
 
 from rushlight.loops import coefficients as table
-from rushlight.loops.expr import Value, abs_, bitcast, call, fma, gt, max_, min_, select
+from rushlight.loops.expr import Value, abs_, bitcast, call, fma, gt, min_, neg, select
 from rushlight.loops.math import expansion
 from rushlight.loops.math_exp import MAGIC
 from rushlight.loops.pairs import INTEGER, horner, like, power_of_two
@@ -57,7 +57,8 @@ def gelu(x: Value) -> Value:
     if x.dtype == "f64":
         return 0.5 * x * (1 + call("erf", x * math.sqrt(0.5)))
     t, p = tail(x)
-    return max_(like(x, 0), x) - t * p
+    # The product instead of max(x, 0) makes -inf NaN, as x times the distribution function is there.
+    return fma(neg(t), p, x * select(gt(x, 0), like(x, 1), like(x, 0)))
 
 
 @expansion("gelu_slope")
