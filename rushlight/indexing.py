@@ -10,6 +10,7 @@ from typing import Any
 
 from . import _C
 from ._C import Tensor
+from .dispatch.dispatcher import ask_overrides, tensors_of
 from .op import find_op
 from .op.schema import parse
 from .ops.getitem import BasicIndex
@@ -17,6 +18,9 @@ from .ops.getitem import BasicIndex
 
 def get(self: Tensor, index: Any) -> Tensor:
     """`self[index]` step by step through ops, so that modes, tracers and subclasses see each of them."""
+    answer = ask_overrides(Tensor.__getitem__, _tensors(self, index), (self, index), {})
+    if answer is not NotImplemented:
+        return answer
     basic, indices = _C.split_index(self, index)
     result = self if basic is None else _apply_basic(self, basic)
     return result if indices is None else take(result, indices)
@@ -24,6 +28,8 @@ def get(self: Tensor, index: Any) -> Tensor:
 
 def put(self: Tensor, index: Any, value: Any) -> None:
     """`self[index] = value` step by step through ops."""
+    if ask_overrides(Tensor.__setitem__, _tensors(self, index, value), (self, index, value), {}) is not NotImplemented:
+        return
     basic, indices = _C.split_index(self, index)
     target = self if basic is None else _apply_basic(self, basic)
     if not isinstance(value, Tensor):
@@ -32,6 +38,10 @@ def put(self: Tensor, index: Any, value: Any) -> None:
         assign(target, value)
     else:
         scatter(target, indices, value)
+
+
+def _tensors(self: Tensor, index: Any, value: Any = None) -> list[Tensor]:
+    return tensors_of((self, *index, value) if isinstance(index, tuple) else (self, index, value))
 
 
 def _apply_basic(t: Tensor, index: tuple) -> Tensor:

@@ -115,22 +115,28 @@ def overloaded_types(tensors: list[Tensor]) -> list[Tensor]:
 
 def torch_function(overload: Any, args: tuple, tensors: list[Tensor]) -> Any:
     """Modes, then subclasses; NotImplemented if there is none to ask."""
-    subclasses = [] if state.subclass_functions_disabled else overloaded_types(tensors)
-    if not state.function_modes and not subclasses:
+    if not state.function_modes and (state.subclass_functions_disabled or not overloaded_types(tensors)):
         return NotImplemented
-    func = public_op(overload)
-    positional, named = public_args(overload, args)
+    return ask_overrides(public_op(overload), tensors, *public_args(overload, args))
+
+
+def ask_overrides(func: Any, tensors: list[Tensor], args: tuple, kwargs: dict[str, Any]) -> Any:
+    """What modes and subclasses make of a call of `func`; NotImplemented if there is none to ask."""
+    subclasses = [] if state.subclass_functions_disabled else overloaded_types(tensors)
+    if state.all_functions_disabled or not (state.function_modes or subclasses):
+        return NotImplemented
     types = tuple(type(t) for t in subclasses)
     if state.function_modes:
         with below(state.function_modes) as mode:
-            result = mode.__torch_function__(func, types, positional, named)
+            result = mode.__torch_function__(func, types, args, kwargs)
         if result is not NotImplemented:
             return result
     for t in subclasses:
-        result = type(t).__torch_function__(func, types, positional, named)
+        result = type(t).__torch_function__(func, types, args, kwargs)
         if result is not NotImplemented:
             return result
-    raise TypeError(f"Multiple dispatch failed for 'torch.{overload.name}'; all __torch_function__ handlers returned NotImplemented: {[c.__name__ for c in types]}")
+    name = getattr(func, "__name__", func)
+    raise TypeError(f"Multiple dispatch failed for 'torch.{name}'; all __torch_function__ handlers returned NotImplemented: {[c.__name__ for c in types]}")
 
 
 def public_op(overload: Any) -> Any:

@@ -467,3 +467,20 @@ def test_meta_tensors_index_by_shape():
     assert x[1:3, None, ::2].shape == (2, 1, 3)
     with pytest.raises(IndexError):
         x[9]
+
+
+def test_subclasses_see_indexing_as_one_call():
+    seen = []
+
+    class Watched(rl.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            seen.append(func)
+            return super().__torch_function__(func, types, args, kwargs or {})
+
+    x = rl.zeros(3, 3).as_subclass(Watched)
+    part = x[1:, 0]
+    assert type(part) is Watched and part.tolist() == [0, 0] and seen == [rl.Tensor.__getitem__]
+    x[0] = 2
+    assert seen[1] == rl.Tensor.__setitem__ and x.tolist()[0] == [2, 2, 2]
+    assert type(x[rl.tensor([0, 2])]) is Watched
