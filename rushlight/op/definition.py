@@ -185,7 +185,7 @@ def make_op(op: str, name: str, is_inplace: bool, mode: int = 0) -> Any:
     made = _C.Op(op, resolve, mode)
     forms.setdefault(op, []).append(made)
     first = definitions[name][0]
-    made.__doc__ = f"{' | '.join(schemas_of(first))}\n\n{inspect.cleandoc(first.__doc__ or '')}"
+    made.__doc__ = " | ".join(schemas_of(first)) + "\n\n" + (first.__doc__ or "")
     return made
 
 
