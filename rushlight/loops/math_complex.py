@@ -257,3 +257,10 @@ def power(z: Value, w: Value) -> Value:
     infinite = const(math.inf, real(z).dtype)
     at_zero = select(gt(real(w), 0), zero, complex_(infinite, const(math.nan, infinite.dtype)))
     return select(eq(w, 0) & ne(real(w), math.nan), one, select(eq(z, 0), at_zero, value))
+
+
+@complex_expansion("logaddexp")
+def logaddexp(a: Value, b: Value) -> Value:
+    """The larger real part is taken out, so that nothing overflows."""
+    first = ge(real(a), real(b))
+    return select(first, a, b) + log1p(exp(select(first, b, a) - select(first, a, b)))

@@ -225,9 +225,16 @@ class Pointwise(OpDefinition):
         params = self.spec.params
         if self.num_results() != 1 or any(p.type not in OPERAND_TYPES or p.type.endswith("?") for p in params):
             return False
-        g = expr.arg(100, "f64")
-        values = [expr.arg(i, "f64") for i in range(len(params))]
-        return self.gradients(scalars, [g], values, None, (index,))[0] is g
+        return self.sample_passes(index, "f64") is True and self.sample_passes(index, "c128") is not False
+
+    def sample_passes(self, index: int, code: str) -> bool | None:
+        """`passes_gradient` for operands of type `code`; None where the op takes no such numbers."""
+        g = expr.arg(100, code)
+        values = [expr.arg(i, code) for i in range(len(self.spec.params))]
+        try:
+            return self.gradients(scalars, [g], values, None, (index,))[0] is g
+        except (TypeError, NotImplementedError, KeyError):
+            return None
 
     def gradients(self, s: Scalars, g: list[Any], values: list[Any], result: list[Any] | None, wanted: tuple[int, ...]) -> list[Any]:
         """Expressions of the gradients. `result` holds leaves standing for saved outputs, or None to recompute."""

@@ -158,3 +158,12 @@ def test_third_derivatives():
                     break
             got.append(y.tolist())
         torch.testing.assert_close(torch.tensor(got[1]), torch.tensor(got[0]), rtol=1e-6, atol=1e-9)
+
+
+def test_conjugation_conjugates_the_gradient():
+    got = []
+    for module in (torch, rl):
+        x = module.tensor([0.5 + 0.3j, -1.0 + 2.0j], dtype=module.complex128, requires_grad=True)
+        (module.conj_physical(x) * (1 + 0.3j) + x.conj() * x).abs().sum().backward()
+        got.append(torch.tensor(x.grad.tolist()))
+    torch.testing.assert_close(got[1], got[0])
