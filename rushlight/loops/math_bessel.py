@@ -1,8 +1,8 @@
 """Modified Bessel functions of the first kind and the Hurwitz zeta function, as primitives.
 
 exp(-|x|) I(x) joins two Chebyshev series, one in x up to 8 and one in 1 / x beyond; where a series does not apply its
-argument is clamped into range. zeta adds ten terms to the Euler-Maclaurin expansion of the rest. f32 is computed in
-f64. Series from `tools/fit_special.py`.
+argument is clamped into range. zeta adds twenty terms (enough for starts above -10) to the Euler-Maclaurin
+expansion of the rest. f32 is computed in f64. Series from `tools/fit_special.py`.
 """
 
 from __future__ import annotations
@@ -119,13 +119,20 @@ expansion("i0")(in_double(lambda x: grown(x, 0)))
 expansion("i1")(in_double(lambda x: grown(x, 1)))
 
 
+def inverse_power(x: Value, power: Value, odd: Value) -> Value:
+    """x ** -power through exp and log: kernels of twenty full powers would take seconds to compile."""
+    size = call("exp", -power * call("log", abs_(x)))
+    return select(odd & lt(x, 0), -size, size)
+
+
 def positive_zeta(power: Value, start: Value) -> Value:
     """Sum of (start + k) ** -power over k >= 0, for power > 1."""
+    odd = eq(power - 2 * floor(power / 2), 1)
     total = const(0, start.dtype)
-    for k in range(10):
-        total = total + call("pow", start + k, -power)
-    z = start + 10
-    last = call("pow", z, -power)
+    for k in range(20):
+        total = total + inverse_power(start + k, power, odd)
+    z = start + 20
+    last = inverse_power(z, power, odd)
     total = total + last * z / (power - 1) + 0.5 * last
     term, factor, inverse = last / z, power, 1 / (z * z)
     for k, b in enumerate(BERNOULLI):

@@ -218,7 +218,7 @@ def close(ours, theirs, label: str) -> None:
     if label.startswith("airy_ai"):  # PyTorch has NaN at infinity
         theirs = theirs.where(~theirs.isnan(), ours)
     if label.startswith(("polygamma", "zeta")):  # limits at infinity, which PyTorch computes as inf - inf
-        theirs = theirs.where(theirs.isfinite(), ours)
+        theirs = theirs.where(theirs.isfinite(), ours.to(theirs.dtype))
     try:
         torch.testing.assert_close(ours, theirs, rtol=rtol, atol=rtol * 0.25, equal_nan=True)
     except AssertionError as error:
