@@ -12,6 +12,7 @@ class Parameter(Tensor):
     """A tensor that is learned: requires grad unless told otherwise, and is printed as a parameter."""
 
     __torch_function__ = _C._disabled_torch_function_impl
+    _prints_as_tensor = True
 
     def __new__(cls, data: Any = None, requires_grad: bool = True) -> Parameter:
         if data is None:

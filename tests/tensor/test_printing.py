@@ -149,3 +149,17 @@ def test_format_of_one_element_is_the_numbers():
     assert f"{rl.tensor([1.5])}" == "tensor([1.5000])"
     with pytest.raises(TypeError):
         f"{rl.tensor([1.5]):.2f}"
+
+
+def test_parameters_print_as_tensors():
+    text = repr(rl.nn.Parameter(rl.tensor([[1.5, 2.0]])))
+    assert text == in_rushlight_words(repr(torch.nn.Parameter(torch.tensor([[1.5, 2.0]]))))
+
+
+def test_dual_tensors_show_their_tangent():
+    texts = []
+    for module in (rl, torch):
+        forward_ad = module.autograd.forward_ad
+        with forward_ad.dual_level():
+            texts.append(repr(forward_ad.make_dual(module.ones(2), module.tensor([2.0, 3.0]))))
+    assert texts[0] == texts[1]
