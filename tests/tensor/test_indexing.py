@@ -484,3 +484,22 @@ def test_subclasses_see_indexing_as_one_call():
     x[0] = 2
     assert seen[1] == rl.Tensor.__setitem__ and x.tolist()[0] == [2, 2, 2]
     assert type(x[rl.tensor([0, 2])]) is Watched
+
+
+@settings(max_examples=80, deadline=None)
+@given(advanced_case(), st.booleans())
+def test_gradients_of_any_assignment_are_pytorchs(case, scalar):
+    shape, items = case
+
+    def action(module):
+        base = build(module, shape, range(len(shape))).clone().requires_grad_()
+        index = as_index(module, items)
+        size = () if scalar else tuple(base[index].shape)
+        value = module.full(size, 2.0).requires_grad_()
+        y = base * 3
+        y[index] = value
+        (y * y).sum().backward()
+        return base.grad.tolist(), value.grad.tolist()
+
+    # Repeated indices leave it open which write wins; PyTorch's gradient then counts every one of them, as ours does.
+    assert outcome(action, rl) == outcome(action, torch)
