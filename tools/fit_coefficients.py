@@ -1,9 +1,10 @@
-"""Fits the polynomial coefficients of rushlight/loops/coefficients.py (needs mpmath; run by hand).
+"""Fits the polynomial coefficients of rushlight/loops/coefficients*.py (needs mpmath; run by hand).
 
 Each entry interpolates its function at Chebyshev nodes in 60 digits, which is within a small factor of the best
 polynomial, and is printed per dtype with the error it leaves. Usage:
 
-    python tools/fit_coefficients.py > rushlight/loops/coefficients.py
+    python tools/fit_coefficients.py elementary > rushlight/loops/coefficients.py
+    python tools/fit_coefficients.py special > rushlight/loops/coefficients_special.py
 """
 
 from __future__ import annotations
@@ -210,14 +211,33 @@ def fit_gamma() -> None:
     print(")")
 
 
+def fit_bessel() -> None:
+    for order, name in ((0, "I0E"), (1, "I1E")):
+        # The factor (1 + x) / x levels I1 out.
+        emit(f"{name}_NEAR", f"exp(-x) I{order}(x) * ((1 + x) / x)**{order} in x - 4, 0 <= x <= 8",
+             lambda u, n=order: mp.exp(-u - 4) * mp.besseli(n, u + 4) * ((u + 5) / (u + 4)) ** n if u > -4 else 1 / (1 + n),
+             "-4", "4", f64=31, lite=22)  # fmt: skip
+        emit(f"{name}_FAR", f"sqrt(x) exp(-x) I{order}(x) in 1/x - 1/16, x >= 8",
+             lambda u, n=order: scaled_bessel(n, 1 / max(u + mp.mpf("0.0625"), mp.mpf(10) ** -6)),
+             "-0.0625", "0.0625", f64=27, lite=12)  # fmt: skip
+
+
+def scaled_bessel(order: int, x):
+    return mp.sqrt(x) * mp.exp(-x) * mp.besseli(order, x)
+
+
 def main() -> None:
+    which = sys.argv[1]
     print('"""Polynomial coefficients, lowest power first. Made by tools/fit_coefficients.py; do not edit."""')
-    emit_constants()
-    fit_elementary()
-    fit_error_function()
-    fit_normal()
-    fit_quantiles()
-    fit_gamma()
+    if which == "elementary":
+        emit_constants()
+        fit_elementary()
+        fit_error_function()
+        fit_normal()
+    else:
+        fit_quantiles()
+        fit_gamma()
+        fit_bessel()
 
 
 if __name__ == "__main__":

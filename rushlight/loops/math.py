@@ -78,7 +78,7 @@ def _lower_into(done: dict[Value, Value], values: Iterable[Value]) -> None:
 
 def _load(name: str, table: dict[str, Callable[..., Value]]) -> bool:
     """Imports the modules that hold expansions, the commonest first, until one brings `name`."""
-    real = ("math_exp", "math_power", "math_trig", "math_special", "math_normal", "math_gamma", "math_bessel")
+    real = ("math_exp", "math_power", "math_trig", "math_special", "math_normal", "math_gamma", "math_bessel", "math_zeta")
     for module in real if table is EXPANSIONS else ("math_complex",):
         importlib.import_module(f"rushlight.loops.{module}")
         if name in table:

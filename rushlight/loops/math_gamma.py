@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 
-from rushlight.loops import coefficients as table
+from rushlight.loops import coefficients as table, coefficients_special as special
 from rushlight.loops.expr import Value, abs_, cast, const, eq, floor, fma, ge, gt, le, lt, ne, neg, rint, select
 from rushlight.loops.math import expansion
 from rushlight.loops.math_exp import log_pair, log_with_rest
@@ -77,14 +77,14 @@ def _lgamma_positive(t: Value) -> Pair:
     )
     far = ge(t, LARGE)
     logarithm = log_pair(select(far, t, product[0]), select(far, zero, product[1]))
-    coefficients = table.LGAMMA["f64"]
+    coefficients = special.LGAMMA["f64"]
     slope = two_sum(like(t, coefficients[0]), d * horner(d, coefficients[1:]))
     near = pair_scale(slope, d)
     signed = select(low, neg(logarithm[0]), logarithm[0]), select(low, neg(logarithm[1]), logarithm[1])
     near = pair_add(signed, near)
     # Stirling: (t - 1/2) log t - t + log(2 pi)/2 + series / t, as (t - 1/2)(log t - 1) - 1/2 + ...
     inverse = 1 / t
-    series = horner(inverse * inverse, table.STIRLING["f64"]) * inverse
+    series = horner(inverse * inverse, special.STIRLING["f64"]) * inverse
     main = pair_scale(pair_add(logarithm, (neg(one), zero)), t - 0.5)
     constant = quick_sum(like(t, table.HALF_LOG_2PI["f64"][0]), like(t, -0.5))
     main = pair_add(main, (constant[0], constant[1] + table.HALF_LOG_2PI["f64"][1]))
@@ -106,9 +106,9 @@ def _lgamma_short(t: Value) -> Value:
     product = select(low, select(eq(nearest, 1), t, t * (t + 1)), product)
     far = ge(t, LARGE)
     logarithm = short_log(select(far, t, product))
-    near = fma(d, horner(d, table.LGAMMA["lite"]), select(low, neg(logarithm), logarithm))
+    near = fma(d, horner(d, special.LGAMMA["lite"]), select(low, neg(logarithm), logarithm))
     inverse = 1 / t
-    series = horner(inverse * inverse, table.STIRLING["lite"]) * inverse
+    series = horner(inverse * inverse, special.STIRLING["lite"]) * inverse
     main = (t - 0.5) * (logarithm - 1) + (series + (table.HALF_LOG_2PI["f64"][0] - 0.5))
     return select(far, main, near)
 
@@ -168,7 +168,7 @@ def _digamma_positive(t: Value, short: bool) -> Pair:
     root = table.DIGAMMA_ROOT["f64"]
     offset = pair_add(moved, (like(t, -root[0]), like(t, -root[1])))
     u = moved[0] - 1.5
-    coefficients = table.DIGAMMA[key]
+    coefficients = special.DIGAMMA[key]
     slope = quick_sum(like(t, coefficients[0]), u * horner(u, coefficients[1:]))
     near = pair_multiply(offset, slope)
     total: Pair = (zero, zero)
@@ -183,7 +183,7 @@ def _digamma_positive(t: Value, short: bool) -> Pair:
     near = pair_add(total, near)
     inverse = 1 / t
     z = inverse * inverse
-    series = fma(z, horner(z, table.DIGAMMA_FAR[key]), inverse * 0.5)
+    series = fma(z, horner(z, special.DIGAMMA_FAR[key]), inverse * 0.5)
     logarithm = (short_log(t), zero) if short else log_with_rest(t)
     main = quick_sum(logarithm[0], logarithm[1] - series)
     return select(far, main[0], near[0]), select(far, main[1], near[1])
@@ -233,7 +233,7 @@ def hurwitz_zeta(x: Pair, s: int) -> Pair:
     main = pair_divide(power, (like(x[0], s - 1), zero))
     z = inverse * inverse
     series, rising = [], float(s)
-    for j, bernoulli in enumerate(table.BERNOULLI):
+    for j, bernoulli in enumerate(special.BERNOULLI):
         series.append(bernoulli * rising)
         rising *= (s + 2 * j + 1) * (s + 2 * j + 2)
     rest = power[0] * fma(z, horner(z, series), inverse * 0.5)

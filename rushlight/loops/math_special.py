@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from rushlight.loops import coefficients as table
+from rushlight.loops import coefficients as table, coefficients_special as special
 from rushlight.loops.expr import Value, abs_, cast, copysign, eq, fma, gt, lt, min_, ne, neg, select, sqrt
 from rushlight.loops.math import expansion
 from rushlight.loops.math_exp import exp_parts, log, log1p, log_with_rest, modest_exp
@@ -150,14 +150,14 @@ def quantile_factor(w: Value, tail: Value, deep: bool = False) -> Pair:
     """erfinv(x) / x from w + tail = -log(1 - x**2), by fits in w or sqrt(w); past w = 81 only if `deep`."""
     root = sqrt(w)
     lost = (fma(neg(root), root, w) + tail) / (root + root)
-    far = _pair_horner(root - 3.25, table.ERFINV_FAR["f64"])
-    farther = _pair_horner(root - 6.5, table.ERFINV_TAIL["f64"])
+    far = _pair_horner(root - 3.25, special.ERFINV_FAR["f64"])
+    farther = _pair_horner(root - 6.5, special.ERFINV_TAIL["f64"])
     far = _either(lt(w, 16), far, farther)
     if deep:
-        far = _either(lt(w, 81), far, _pair_horner(root - 18, table.ERFINV_DEEP["f64"]))
+        far = _either(lt(w, 81), far, _pair_horner(root - 18, special.ERFINV_DEEP["f64"]))
     # There the factor follows sqrt(w) with slope close to 1.
     far = far[0], far[1] + lost
-    return _either(lt(w, 6.25), _pair_horner(w - 3.125, table.ERFINV_NEAR["f64"]), far)
+    return _either(lt(w, 6.25), _pair_horner(w - 3.125, special.ERFINV_NEAR["f64"]), far)
 
 
 def _pair_horner(u: Value, coefficients: tuple[float, ...]) -> Pair:

@@ -121,6 +121,7 @@ class Case:
 EXP = (("even", -750, 715), ("even", -110, 95), ("even", -1, 1), ("log", "tiny", 1, "+-"))
 UNIT = (("even", -1, 1), ("log", "tiny", 1, "+-"))
 ANGLES = (ALL, ("even", -10, 10), ("even", -1e5, 1e5))
+BESSEL = (("even", -9, 9), ("even", 0, 700), ("log", "tiny", 80, "+-"))
 CASES = {
     "exp": Case(mp.exp, EXP),
     "exp2": Case(lambda x: mp.mpf(2) ** x, (("even", -1080, 1030), *EXP)),
@@ -165,6 +166,10 @@ CASES = {
     "digamma": Case(digamma, (("log", "tiny", 1e30, "+"), ("even", 0, 4), ("even", 0, 30), ("even", 1.46, 1.463))),
     "polygamma:1": Case(lambda x: mp.psi(1, x), (("even", 0, 30), ("log", 1e-15, 1e8, "+")), points=100),
     "polygamma:2": Case(lambda x: mp.psi(2, x), (("even", 0, 30), ("log", 1e-15, 1e8, "+")), points=100),
+    "i0": Case(lambda x: mp.besseli(0, x), BESSEL, points=150),
+    "i0e": Case(lambda x: mp.exp(-abs(x)) * mp.besseli(0, x), BESSEL, points=150),
+    "i1": Case(lambda x: mp.besseli(1, x), BESSEL, points=150),
+    "i1e": Case(lambda x: mp.exp(-abs(x)) * mp.besseli(1, x), BESSEL, points=150),
     "sinc": Case(lambda x: mp.sincpi(x), (("even", -10, 10), ("log", "tiny", 1e4, "+-"))),
 }
 
