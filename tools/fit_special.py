@@ -1,4 +1,4 @@
-"""Recompute the Chebyshev coefficients in `ops/pointwise/fits.py` and `loops/math_bessel.py`. Prints `NAME = (...)` lines; needs mpmath.
+"""Recompute the Chebyshev coefficients in `rushlight/ops/pointwise/fits.py`. Prints `NAME = (...)` lines; needs mpmath.
 
 Each fit interpolates at Chebyshev nodes in 40-digit arithmetic and drops coefficients below 1e-18 of the largest.
 """
@@ -70,10 +70,6 @@ def y1_rest(x):
 
 
 FITS = {
-    "I0E_SMALL": (lambda x: m.exp(-x) * m.besseli(0, x), 0, 8),
-    "I0E_LARGE": (lambda u: m.exp(-1 / u) * m.besseli(0, 1 / u) / m.sqrt(u), 0, 1 / 8),
-    "I1E_SMALL": (lambda x: m.exp(-x) * m.besseli(1, x) / x, 0, 8),
-    "I1E_LARGE": (lambda u: m.exp(-1 / u) * m.besseli(1, 1 / u) / m.sqrt(u), 0, 1 / 8),
     "K0_SMALL": (in_root(lambda x: m.besselk(0, x) + m.log(x / 2) * m.besseli(0, x)), 0, 4),
     "K1_SMALL": (in_root(lambda x: x * (m.besselk(1, x) - m.log(x / 2) * m.besseli(1, x))), 0, 4),
     "I0_TINY": (in_root(lambda x: m.besseli(0, x)), 0, 4),
