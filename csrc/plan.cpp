@@ -209,10 +209,14 @@ bool run_step(PlanObject* plan, const Step& step, Tensor** all) {
   return false;
 }
 
-Tensor* make_slot(const Slot& slot, Tensor** inputs, Device device) {
+Tensor* make_slot(const Slot& slot, Tensor** inputs, Device device, bool requires_grad) {
   if (slot.kind == SlotKind::Arg) return as_tensor(Py_NewRef(as_object(inputs[slot.source])));
   int ndim = static_cast<int>(slot.sizes.size());
-  if (slot.kind != SlotKind::View) return tensor_empty(slot.sizes.data(), slot.strides.empty() && ndim ? nullptr : slot.strides.data(), ndim, slot.dtype, device);
+  if (slot.kind != SlotKind::View) {
+    Tensor* fresh = tensor_empty(slot.sizes.data(), slot.strides.empty() && ndim ? nullptr : slot.strides.data(), ndim, slot.dtype, device);
+    if (fresh && requires_grad && slot.kind == SlotKind::New) fresh->flags |= kRequiresGrad;
+    return fresh;
+  }
   Tensor* source = inputs[slot.source];
   Tensor* t = tensor_alias(source, slot.sizes.data(), slot.strides.data(), ndim, 0, slot.dtype);
   if (!t) return nullptr;
@@ -257,7 +261,7 @@ PyObject* plan_run(PlanObject* plan, Tensor** inputs, int num_inputs) {
   PyObject* result = nullptr;
   int made = 0;
   for (; made < num_slots; made++) {
-    all[num_inputs + made] = make_slot((*plan->slots)[made], inputs, plan->device);
+    all[num_inputs + made] = make_slot((*plan->slots)[made], inputs, plan->device, plan->requires_grad);
     if (!all[num_inputs + made]) break;
   }
   if (made == num_slots) {
@@ -283,9 +287,19 @@ static PyObject* plan_call(PyObject* self, PyObject* args, PyObject*) {
   return plan_run(plan, inputs, static_cast<int>(n));
 }
 
+static PyObject* plan_get_requires_grad(PyObject* self, void*) { return PyBool_FromLong(reinterpret_cast<PlanObject*>(self)->requires_grad); }
+static int plan_set_requires_grad(PyObject* self, PyObject* value, void*) {
+  int on = value ? PyObject_IsTrue(value) : 0;
+  if (on < 0) return -1;
+  reinterpret_cast<PlanObject*>(self)->requires_grad = on != 0;
+  return 0;
+}
+
+static PyGetSetDef plan_getset[] = {{"requires_grad", plan_get_requires_grad, plan_set_requires_grad, "whether fresh outputs are leaves that want a gradient", nullptr}, {}};
 static PyType_Slot plan_slots[] = {{Py_tp_new, reinterpret_cast<void*>(plan_new)},
                                    {Py_tp_dealloc, reinterpret_cast<void*>(plan_dealloc)},
                                    {Py_tp_call, reinterpret_cast<void*>(plan_call)},
+                                   {Py_tp_getset, plan_getset},
                                    {Py_tp_doc, const_cast<char*>("Outputs to make and kernels to run for one way of calling an op.")},
                                    {0, nullptr}};
 static PyType_Spec plan_spec = {"rushlight._C.Plan", sizeof(PlanObject), 0, Py_TPFLAGS_DEFAULT, plan_slots};

@@ -49,6 +49,7 @@ struct PlanObject {
   PyObject* wrap;                    // null, or callable making the result from a tuple (named tuples)
   PyObject* on_error;                // callable(code) raising, for error_slot
   bool single;                       // return the one output bare
+  bool requires_grad;                // fresh outputs are leaves that want a gradient (factories)
 };
 extern PyTypeObject* PlanType;
 

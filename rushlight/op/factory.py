@@ -1,7 +1,7 @@
 """Factories: ops that make tensors from sizes and values rather than from tensors.
 
 Enters: a definition with `fill` naming the value of every element. Leaves: plans with one fresh output and the
-kernels that fill it, replayed by the core. `requires_grad=True` and explicit layouts take the Python path.
+kernels that fill it, replayed by the core. Refuses: layouts and pinned memory this core does not have.
 """
 
 from __future__ import annotations
@@ -96,9 +96,11 @@ class Factory(OpDefinition):
 
     def plan(self, args: tuple) -> Any:
         own, dtype, device, requires_grad = self.split(args)
-        if requires_grad:
-            return None
-        return self.make(own, dtype, device)
+        if requires_grad and not (dtype.is_floating_point or dtype.is_complex):
+            raise RuntimeError(f"{self.name}: Only Tensors of floating point and complex dtype can require gradients, got {dtype.name}")
+        made = self.make(own, dtype, device)
+        made.requires_grad = requires_grad
+        return made
 
     def make(self, own: tuple, dtype: Any, device: Any) -> Any:
         shape = self.shape(*own)
@@ -110,9 +112,7 @@ class Factory(OpDefinition):
         return _C.Plan(0, device, [("new", dtype, shape, None, -1, 0)], steps)
 
     def run(self, *args: Any) -> Any:
-        own, dtype, device, requires_grad = self.split(args)
-        result = self.make(own, dtype, device)()
-        return result.requires_grad_() if requires_grad else result
+        return self.plan(args)()
 
 
 def check_sizes(name: str, shape: tuple[int, ...]) -> None:

@@ -361,8 +361,8 @@ class KernelBody:
         """Statements that fold reduced dims `depth` and deeper, and the accumulators they leave."""
         at = var(f"j{depth}")
         offset = offset + at * var(self.strides[depth])
-        if self.index_strides:
-            index = index + at * var(self.index_strides[depth])
+        if self.index_strides:   # one reduced loop counts its positions itself
+            index = at if self.shape.folded == 1 else index + at * var(self.index_strides[depth])
         accs = names(f"acc{depth}.", len(self.init))
         if depth == self.shape.folded - 1:
             element = cast(cast(load(0, offset, self.code), self.types.read), self.types.compute)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import math
+from functools import cached_property
 from typing import Any
 
 from rushlight import _C
@@ -12,7 +14,7 @@ from rushlight.op.reduction import Fold, Reduction, Types
 
 from .restore import as_dtype, dims_of, unreduce
 
-I64_MAX = (1 << 63) - 1
+NOWHERE = {"i32": (1 << 31) - 1, "i64": (1 << 63) - 1}   # no position is this large
 
 
 def lowest(code: str) -> float | int:
@@ -56,38 +58,64 @@ class Smallest(Fold):
 
 
 class LargestAt(Fold):
-    """The larger and its position; of equals the first, and the first NaN beats everything."""
+    """The larger and its position; of equals the first, and the first NaN beats everything.
+
+    The narrow form is for the usual case of one reduced loop that fits in 32 bits: positions then grow from step to
+    step, so an equal element never replaces the one before it, and as many lanes are busy as the elements fill.
+    """
 
     has_identity = False
     uses_index = True
+    index = "i64"
+
+    @cached_property
+    def narrow(self) -> Fold:
+        """The same fold for positions that grow and fit in 32 bits."""
+        other = copy.copy(self)
+        other.index = "i32"
+        return other
+
+    def fold(self, input: Any, *args: Any) -> Fold:
+        one_loop = input._is_contiguous() or (args and args[0] is not None)
+        return self.narrow if one_loop and input.numel() < NOWHERE["i32"] else self
 
     def init(self, s, code):
-        return (s.const(lowest(code), code), s.const(I64_MAX, "i64"))
+        return (s.const(lowest(code), code), s.const(NOWHERE[self.index], self.index))
 
-    def better(self, s: Any, a: Any, b: Any) -> Any:
-        return b > a
+    def loses(self, s: Any, a: Any, b: Any) -> Any:
+        """Whether `b` is no better than `a`."""
+        return b <= a
+
+    def step(self, s, acc, x, index):
+        if self.index == "i64":
+            return self.merge(s, acc, (x, index))
+        takes = ~self.loses(s, acc[0], x)
+        if x.dtype[0] == "f":
+            takes = takes & s.eq(acc[0], acc[0])
+        return (s.where(takes, x, acc[0]), s.where(takes, s.cast(index, self.index), acc[1]))
 
     def merge(self, s, a, b):
-        wins = self.better(s, a[0], b[0])
+        takes = ~self.loses(s, a[0], b[0])
         ties = s.eq(a[0], b[0])
         if a[0].dtype[0] == "f":
-            wins = wins | (s.isnan(b[0]) & ~s.isnan(a[0]))
+            takes = takes & ~s.isnan(a[0])
             ties = ties | (s.isnan(a[0]) & s.isnan(b[0]))
-        takes = wins | (ties & (b[1] < a[1]))
+        takes = takes | (ties & (b[1] < a[1]))
         return (s.where(takes, b[0], a[0]), s.where(takes, b[1], a[1]))
 
     def finish(self, s, acc, count):
-        return tuple(acc)
+        # Nothing beat the initial value: every element equals it, so the first is as good as any.
+        return acc[0], s.where(s.eq(acc[1], s.const(NOWHERE[self.index], self.index)), s.const(0, self.index), acc[1])
 
 
 class SmallestAt(LargestAt):
     """The smaller and its position."""
 
     def init(self, s, code):
-        return (s.const(highest(code), code), s.const(I64_MAX, "i64"))
+        return (s.const(highest(code), code), s.const(NOWHERE[self.index], self.index))
 
-    def better(self, s, a, b):
-        return b < a
+    def loses(self, s, a, b):
+        return b >= a
 
 
 class AMax(Largest, Reduction):
@@ -202,7 +230,7 @@ class ArgMax(LargestAt, Reduction):
             raise IndexError(f"{self.name}(): Expected reduction dim to be specified for input.numel() == 0.")
 
     def finish(self, s, acc, count):
-        return acc[1]
+        return LargestAt.finish(self, s, acc, count)[1]
 
 
 class ArgMin(SmallestAt, Reduction):
