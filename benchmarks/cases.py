@@ -50,6 +50,7 @@ class Row:
     case: str
     times: dict[str, list[float]] = field(default_factory=lambda: {name: [] for name in LIBRARIES})
     errors: dict[str, str] = field(default_factory=dict)
+    spent: dict[str, float] = field(default_factory=lambda: dict.fromkeys(LIBRARIES, 0.0))
 
     def median(self, library: str) -> float | None:
         return statistics.median(self.times[library]) if self.times[library] else None

@@ -41,6 +41,9 @@ class Progress:
         text = f"[{'#' * int(share * 30):30}] {share:4.0%}  {left:4.0f} s left  {label[:40]:40}"
         print(("\r" if terminal else "") + text, end="" if terminal else "\n", file=sys.stderr, flush=True)
 
+    def skip(self, steps: int) -> None:
+        self.done += steps
+
     def close(self) -> None:
         if sys.stderr.isatty():
             print("\r" + " " * 100 + "\r", end="", file=sys.stderr, flush=True)
@@ -112,7 +115,8 @@ class Session:
     processes: int = 2
     threads: int = 2
     at_least: float = 0.05
-    patience: float = 180.0
+    patience: float = 300.0
+    enough: float = 20.0  # seconds spent on one case by either library after which it gets no more turns
     only: str = ""
     versions: dict[str, str] = dataclasses.field(default_factory=dict)
 
@@ -125,6 +129,9 @@ class Session:
             workers: dict[str, Worker | None] = dict.fromkeys(LIBRARIES)
             for case in cases:
                 for turn in range(self.rounds):
+                    if max(rows[case.name].spent.values()) > self.enough and rows[case.name].ratio() is not None:
+                        progress.skip(len(LIBRARIES))
+                        continue
                     # Alternate who goes first as well, so that neither always runs on a freshly rested machine.
                     order = LIBRARIES if (turn + generation) % 2 == 0 else LIBRARIES[::-1]
                     for library in order:
@@ -144,7 +151,9 @@ class Session:
             if worker is None:
                 worker = workers[library] = Worker(library, self.threads, self.patience)
                 self.versions[library] = worker.version
+            start = time.monotonic()
             reply = worker.ask(case, self.at_least)
+            row.spent[library] += time.monotonic() - start
         except WorkerFailure as failure:
             workers[library] = None
             reply = {"error": str(failure)}
