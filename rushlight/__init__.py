@@ -56,13 +56,22 @@ from .functions import (
     typename,
 )
 from .interop import as_tensor, asarray, from_dlpack, from_numpy, frombuffer, tensor, to_dlpack
-from .op.factory import default_device as get_default_device, set_default_device
 from .legacy import TYPES as _LEGACY_TYPES
-from .printing import get_printoptions, set_printoptions
+from .op.factory import default_device as get_default_device, set_default_device
 from .ops.einsum import einsum
+from .printing import get_printoptions, set_printoptions
 from .promotion import can_cast, default_dtype as get_default_dtype, promote_types, result_type, set_default_dtype
 from .random import get_rng_state, initial_seed, manual_seed, seed, set_rng_state
-from .shape import Size, channels_last, channels_last_3d, contiguous_format, layout, memory_format, preserve_format, strided
+from .shape import (
+    Size,
+    channels_last,
+    channels_last_3d,
+    contiguous_format,
+    layout,
+    memory_format,
+    preserve_format,
+    strided,
+)
 from .storage import TypedStorage
 
 __version__ = "0.1.0"

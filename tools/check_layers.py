@@ -36,6 +36,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("op",),
     ("autograd",),
     ("dispatch",),
+    ("overrides",),
     ("transforms",),
     ("ops",),
     ("random",),

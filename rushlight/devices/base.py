@@ -21,7 +21,8 @@ from typing import Any, ClassVar
 
 from .. import _C
 from .._C import Tensor
-from ..op.pointwise import device_handlers
+
+handlers: dict[str, Device] = {}   # registered devices, by name
 
 
 class Device:
@@ -103,7 +104,7 @@ def register(device: Device) -> int:
         if getattr(type(device), method, None) is getattr(Device, method, None):
             raise TypeError(f"register: device '{device.name}' must implement {method}")
     number = _C.register_device(device.name, device)
-    device_handlers[device.name] = device
+    handlers[device.name] = device
     setattr(Tensor, f"is_{device.name}", property(lambda self: self.device.type == device.name))
     setattr(Tensor, device.name, lambda self, index=None: self.to(device.name if index is None else f"{device.name}:{index}"))
     return number
@@ -111,4 +112,4 @@ def register(device: Device) -> int:
 
 def registered() -> list[str]:
     """Names of the registered devices."""
-    return list(device_handlers)
+    return list(handlers)

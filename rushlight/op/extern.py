@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from .. import _C
+from ..devices import handlers
 from .definition import KIND_PYTHON, OpDefinition
-from .pointwise import device_handlers, device_of
+from .pointwise import device_of
 from .results import result_type
 
 
@@ -55,7 +56,7 @@ class Extern(OpDefinition):
     def implementation(self, device: Any) -> Any:
         if device.type == "cpu":
             return self.cpu
-        own = device_handlers[device.type].implementation(self.spec.name)
+        own = handlers[device.type].implementation(self.spec.name)
         return own or self.through_host
 
     def through_host(self, out: Any, *args: Any) -> None:

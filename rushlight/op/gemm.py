@@ -50,7 +50,7 @@ class Matrix:
 
     def leading(self, rows_: int, cols: int) -> tuple[int, bool] | None:
         """Leading dimension and whether it is transposed; None if a BLAS cannot read it."""
-        if self.col == 1 and self.row >= max(1, cols) or (cols == 1 and rows_ == 1):
+        if (self.col == 1 and self.row >= max(1, cols)) or (cols == 1 and rows_ == 1):
             return max(self.row, cols, 1), False
         if rows_ == 1 and self.col == 1:
             return max(cols, 1), False
@@ -69,7 +69,7 @@ def steps(
     """Steps computing c = alpha * a @ b + beta * c, or None if a layout needs a copy first."""
     if not (batch and m and n):
         return []
-    if m * n * k <= SMALL and c.col == 1 or code not in ("f32", "f64", "c64", "c128"):
+    if (m * n * k <= SMALL and c.col == 1) or code not in ("f32", "f64", "c64", "c128"):
         if alpha == 1.0 and beta in (0.0, 1.0):
             return [generated(code, device, a, b, c, m, n, k, batch, beta)]
     if code not in ("f32", "f64", "c64", "c128") or device.type != "cpu":

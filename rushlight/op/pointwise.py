@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from .. import _C, codegen
+from ..devices import handlers
 from ..loops import derive, expr
 from ..loops.nest import pointwise_nest
 from ..loops.vocabulary import Scalars
@@ -398,7 +399,5 @@ def compile_for(device: Any, nest: Any) -> Any:
         return codegen.compile(nest).address
     if device.type == "meta":
         return None
-    return device_handlers[device.type].load(nest)
+    return handlers[device.type].load(nest)
 
-
-device_handlers: dict[str, Any] = {}

@@ -267,7 +267,7 @@ def chunk_length(fold: Fold, compute: str, kept: list[Axis], folded: list[Axis],
         needed = scarce and outputs < 8
         length = ROW_CHUNK
     else:
-        needed = rounds and count > 2 * STRIDED_CHUNK or scarce and outputs < 8
+        needed = (rounds and count > 2 * STRIDED_CHUNK) or (scarce and outputs < 8)
         length = STRIDED_CHUNK if rounds else ROW_CHUNK
     length = max(1, length // inner)
     return length if needed and length < folded[0].size else 0

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from .. import _C
-from ..shape import channels_last, channels_last_3d, contiguous_format, preserve_format
+from ..devices import handlers
 from ..op import Composite, Meta, Pointwise, Promote, find_op
-from ..op.pointwise import device_handlers
+from ..shape import channels_last, channels_last_3d, contiguous_format, preserve_format
 
 
 class _Move(Pointwise):
@@ -113,7 +113,7 @@ def transfer(target: Any, source: Any) -> None:
     nbytes = source.numel() * source.itemsize
     if not nbytes:
         return
-    handler = device_handlers[target.device.type if target.device.type != "cpu" else source.device.type]
+    handler = handlers[target.device.type if target.device.type != "cpu" else source.device.type]
     if source.device.type == "cpu":
         handler.copy_from_host(target.data_ptr(), source.data_ptr(), nbytes, target.device.index or 0)
     elif target.device.type == "cpu":

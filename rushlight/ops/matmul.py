@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from .. import _C
+from ..loops import expr
+from ..loops.nest import pointwise_nest
 from ..op import Composite, Extern, find_op
 from ..op.definition import KIND_PLANNED
 from ..op.gemm import Matrix, steps
 from ..op.pointwise import check_devices, compile_for
-from ..loops import expr
-from ..loops.nest import pointwise_nest
 
 _HALF = (_C.float16, _C.bfloat16)
 _copy_kernels: dict[tuple, Any] = {}

@@ -42,7 +42,7 @@ def refuse_complex(name: str, t: Any) -> None:
 
 def sorted_positions(a: Any, axis: int, descending: bool) -> Any:
     """Stable argsort; equal elements keep their order whichever the direction."""
-    import numpy as np   # loaded with the first call that needs it
+    import numpy as np  # loaded with the first call that needs it
 
     if not descending:
         return np.argsort(a, axis=axis, kind="stable")
@@ -69,7 +69,7 @@ class Sort(Extern):
         return Spec(shape, input.dtype), Spec(shape, _C.int64)
 
     def cpu(self, out, input, *rest):
-        import numpy as np   # loaded with the first call that needs it
+        import numpy as np  # loaded with the first call that needs it
 
         dim, descending = self.options(input, *rest)
         if not input.ndim:
@@ -126,7 +126,7 @@ class TopK(Extern):
         return Spec(shape, input.dtype), Spec(shape, _C.int64)
 
     def cpu(self, out, input, k, dim, largest, sorted):
-        import numpy as np   # loaded with the first call that needs it
+        import numpy as np  # loaded with the first call that needs it
 
         if not input.ndim or 0 in out[0].shape:
             out[0].copy_(input if out[0].numel() else out[0])
@@ -177,7 +177,7 @@ class Unique(_Results):
     schema = "unique(Tensor input, bool sorted=True, bool return_inverse=False, bool return_counts=False, int? dim=None) -> Tensor"
 
     def compute(self, input, sorted, return_inverse, return_counts, dim):
-        import numpy as np   # loaded with the first call that needs it
+        import numpy as np  # loaded with the first call that needs it
 
         refuse_complex("unique", input)
         a, axis = array(input), None
@@ -201,7 +201,7 @@ class UniqueConsecutive(_Results):
     schema = "unique_consecutive(Tensor input, bool return_inverse=False, bool return_counts=False, int? dim=None) -> Tensor"
 
     def compute(self, input, return_inverse, return_counts, dim):
-        import numpy as np   # loaded with the first call that needs it
+        import numpy as np  # loaded with the first call that needs it
 
         a, axis = array(input), 0
         if dim is None:
@@ -256,7 +256,7 @@ class SearchSorted(Extern):
         return Spec(shape, _C.int32 if out_int32 else _C.int64)
 
     def cpu(self, out, sequence, input, out_int32, right, side, sorter):
-        import numpy as np   # loaded with the first call that needs it
+        import numpy as np  # loaded with the first call that needs it
 
         where = "right" if self.check(sequence, input, right, side, sorter) else "left"
         edges = array(sequence)
@@ -293,7 +293,7 @@ class BinCount(OpDefinition):
     differentiable = False
 
     def run(self, input, weights, minlength):
-        import numpy as np   # loaded with the first call that needs it
+        import numpy as np  # loaded with the first call that needs it
 
         if rank(input.dtype) != 1:
             raise NotImplementedError(f'"bincount" not implemented for {input.dtype.name} tensors')
@@ -320,7 +320,7 @@ class HistC(OpDefinition):
     differentiable = False
 
     def run(self, input, bins, min, max):
-        import numpy as np   # loaded with the first call that needs it
+        import numpy as np  # loaded with the first call that needs it
 
         if bins <= 0:
             raise RuntimeError("bins must be > 0")

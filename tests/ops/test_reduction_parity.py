@@ -11,8 +11,9 @@ import pytest
 torch = pytest.importorskip("torch")
 
 sys.path.insert(0, str(Path(__file__).parent))
-import rushlight as rl  # noqa: E402
 from parity import agree, gradients_agree, ours  # noqa: E402
+
+import rushlight as rl  # noqa: E402
 
 DTYPES = ("float32", "float64", "float16", "bfloat16", "int64", "int32", "uint8", "bool", "complex64")
 

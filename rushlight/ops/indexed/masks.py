@@ -13,7 +13,7 @@ from .gather import broadcast_shapes
 
 def positions(mask: Any) -> Any:
     """[count, ndim] int64 positions of the true elements of a host tensor, in row-major order."""
-    import numpy as np   # loaded with the first call that needs it
+    import numpy as np  # loaded with the first call that needs it
 
     flat = mask.contiguous().view(-1).numpy()
     found = np.flatnonzero(flat).astype(np.int64, copy=False)

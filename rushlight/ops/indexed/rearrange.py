@@ -202,7 +202,7 @@ class RepeatInterleave(Composite):
 
 def repeated_positions(repeats: Any) -> Any:
     """0 repeated repeats[0] times, then 1 repeated repeats[1] times, and so on."""
-    import numpy as np   # loaded with the first call that needs it
+    import numpy as np  # loaded with the first call that needs it
 
     if repeats.ndim != 1:
         raise RuntimeError("repeat_interleave only accept 1D vector as repeat")
@@ -264,7 +264,7 @@ class Triu(Tril):
 
 def triangle_positions(row: int, col: int, offset: int, lower: bool, dtype: Any, device: Any) -> Any:
     """[2, count] positions of a triangle, in row-major order."""
-    import numpy as np   # loaded with the first call that needs it
+    import numpy as np  # loaded with the first call that needs it
 
     if row < 0 or col < 0:
         raise RuntimeError(f"row and col must be non-negative, got row {row} and col {col}")

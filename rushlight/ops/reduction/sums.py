@@ -151,7 +151,7 @@ def others_product(x: Any, dim: int) -> Any:
 
 
 def _cat() -> Any:
-    from rushlight.op import find_op   # cat is defined with the indexed ops, which build on sums
+    from rushlight.op import find_op  # cat is defined with the indexed ops, which build on sums
 
     return find_op("cat")
 
