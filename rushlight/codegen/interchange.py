@@ -1,20 +1,40 @@
-"""Column reductions in memory order.
+"""Loops in memory order: column reductions, and copies of transposed arrays.
 
 Enters: a nest. Leaves: the same nest, except that a vector loop over columns whose body folds rows becomes a loop over
-tiles of columns; inside a tile rows are outermost and the accumulators of all its columns live on the stack.
+tiles of columns; inside a tile rows are outermost and the accumulators of all its columns live on the stack
+(`in_memory_order`), and copies of transposed arrays go in tiles (`in_tiles`).
 Refuses: nothing; loops of other shapes stay as they are.
 
-As written, every group of lanes walks down all rows: 64 bytes of each row at a time, each from another page. In memory
-order the same sums ran ten times faster on rows of 16 KiB. Each column still folds its rows in the same order.
+As a column reduction is written, every group of lanes walks down all rows: 64 bytes of each row at a time, each from
+another page. In memory order the same sums ran ten times faster on rows of 16 KiB. Each column still folds its rows
+in the same order.
 """
 
 from __future__ import annotations
 
-from ..loops.expr import add, const, idiv, load, min_, mul, replace_all, sub, var, walk
+from ..loops.expr import (
+    abs_,
+    add,
+    and_,
+    const,
+    idiv,
+    load,
+    lt,
+    min_,
+    mul,
+    ne,
+    replace_all,
+    select,
+    shr,
+    sub,
+    var,
+    walk,
+)
 from ..loops.nest import For, If, Local, Nest, Operand, Reduce, Statement, Store, map_values, values_of
 from .primitives import SIZE
 
 TILE_BYTES = 16384  # of accumulators: a tile's stay in the first-level cache, and long rows stream from memory
+TURNED_TILE = 16  # elements of the inner dimension, each from its own page if the input is transposed
 ZERO = const(0, "i64")
 
 
@@ -25,6 +45,34 @@ def in_memory_order(nest: Nest) -> Nest:
     if not rewriter.scratch:
         return nest
     return Nest(nest.name, (*nest.operands, *rewriter.scratch), nest.params, loop, nest.point)
+
+
+def in_tiles(nest: Nest) -> Nest:
+    """A copy (perhaps with a conversion) that takes its inner dimension in pieces when its input is transposed.
+
+    Otherwise every element of the input comes from another cache line, which is gone before its neighbour,
+    one outer step later, is wanted.
+    """
+    outer = nest.loop
+    inner = outer.body[0] if len(outer.body) == 1 else None
+    if not nest.point or not isinstance(inner, For) or not inner.vector:
+        return nest
+    # The loops around tiles take time to compile, so only copies have them: others can be made to copy first.
+    if len(nest.operands) != 2 or len(walk(values_of(inner.body))) > 2:
+        return nest
+    along, across = var("s0.0"), var("s1.0")
+    turned = and_(ne(across, 0), lt(abs_(across), abs_(along)))
+    size = inner.stop
+    piece = select(turned, const(TURNED_TILE, "i64"), size)
+    count = select(turned, shr(size + (TURNED_TILE - 1), const(TURNED_TILE.bit_length() - 1, "i64")), const(1, "i64"))
+    start = mul(var("tile"), piece)
+    body = For(inner.var, var("tile.low"), var("tile.high"), inner.body, True)
+    tiles = (
+        Local("tile.low", start),
+        Local("tile.high", min_(start + piece, size)),
+        For(outer.var, outer.start, outer.stop, (body,)),
+    )
+    return Nest(nest.name, nest.operands, nest.params, For("tile", ZERO, count, tiles), nest.point)
 
 
 class _Interchange:

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from ..loops.expr import BUILD, Value, arg, const, load, node, rewrite, walk
 from ..loops.nest import Assign, Check, For, If, Local, Nest, Reduce, Statement, Store, map_values, values_of
 from . import primitives as p
-from .interchange import in_memory_order
+from .interchange import in_memory_order, in_tiles
 from .registers import NotVector, Reg, Scope, VectorLoop
 from .targets import Target
 from .vectorize import Addressing, wants_single_vectors
@@ -608,7 +608,7 @@ def stored_operands(body: Sequence[Statement]) -> set[int]:
 def lower_nest(nest: Nest, target: Target) -> str:
     """LLVM IR text of the kernel; named calls are expanded first."""
     if target.vector_bits:
-        nest = in_memory_order(nest)
+        nest = in_tiles(in_memory_order(nest))
     return Lowering(expand_calls(nest, target), target).text()
 
 

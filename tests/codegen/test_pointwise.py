@@ -260,6 +260,17 @@ def test_any_layout(rows, cols, layouts, code):
         np.testing.assert_array_equal(out, np.broadcast_to(x * y + z, out.shape))
 
 
+@pytest.mark.parametrize("shape", [(1, 1), (3, 50), (16, 16), (17, 33), (100, 31)])
+def test_copies_of_transposed_arrays_go_in_tiles(shape):
+    for source, target in (("f32", "f32"), ("f32", "f64"), ("c64", "c64"), ("b1", "b1")):
+        nest = unary("copy", source, target, lambda x, target=target: e.cast(x, target))
+        x = sample(source, shape)
+        for view in (x, x.T, x[::-1].T, x.T[::-1]):
+            out = np.zeros(view.shape, NUMPY[target])
+            run_pointwise(nest, [view], [out])
+            np.testing.assert_array_equal(out, view.astype(NUMPY[target]))
+
+
 def test_zero_sizes_touch_nothing():
     nest = pointwise_nest("neg", ["f32"], ["f32"], [e.neg(e.arg(0, "f32"))])
     from harness import run_nest
