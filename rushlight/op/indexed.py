@@ -346,7 +346,7 @@ class Scattered(Indexed):
         values.extend([space[d] for d in loops])
         extent = product(space[d] for d in shared)
         if lane is not None:
-            width = max(64, GRAIN // max(1, inner) // 64 * 64)
+            width = max(1024, GRAIN // max(1, inner) // 64 * 64)   # long runs: slices are visited in any order
             blocks = -(-space[lane] // width)
             values.extend((width, blocks))
             extent *= blocks

@@ -57,6 +57,32 @@ class Fold:
         return acc[0]
 
 
+class TwoPass(Fold):
+    """A fold that reads each run of elements twice, which is cheap while they are in cache.
+
+    `first` folds the run; `middle` turns its accumulators into values that `second_step` may use; `join` makes this
+    fold's accumulators of both. `step` is not needed.
+    """
+
+    first: Fold
+
+    def middle(self, s: Any, acc: Accumulators, length: Value) -> Accumulators:
+        """Values the second pass knows."""
+        raise NotImplementedError
+
+    def second_init(self, s: Any, code: str) -> Accumulators:
+        """Accumulators of the second pass; they are added up."""
+        raise NotImplementedError
+
+    def second_step(self, s: Any, acc: Accumulators, x: Value, known: Accumulators) -> Accumulators:
+        """Second-pass accumulators after one more element."""
+        raise NotImplementedError
+
+    def join(self, s: Any, known: Accumulators, second: Accumulators, length: Value) -> Accumulators:
+        """This fold's accumulators for the run."""
+        raise NotImplementedError
+
+
 class Types(NamedTuple):
     """Dtypes of one call: elements are cast to `read`, computed in `compute`, stored as `outs`."""
 
@@ -364,6 +390,8 @@ class KernelBody:
         if self.index_strides:   # one reduced loop counts its positions itself
             index = at if self.shape.folded == 1 else index + at * var(self.index_strides[depth])
         accs = names(f"acc{depth}.", len(self.init))
+        if depth == self.shape.folded - 1 and isinstance(self.fold, TwoPass):
+            return self.two_passes(at, offset, bounds)
         if depth == self.shape.folded - 1:
             element = cast(cast(load(0, offset, self.code), self.types.read), self.types.compute)
             seen = index if self.fold.uses_index else None
@@ -381,6 +409,26 @@ class KernelBody:
         moved = [Assign(a, var(f"next{depth}.{k}", v.dtype)) for k, (a, v) in enumerate(zip(accs, self.init, strict=True))]
         declared = [Local(a, v) for a, v in zip(accs, self.init, strict=True)]
         return [*declared, For(at.attr, *bounds, (*inside, *together, *moved))], now
+
+    def two_passes(self, at: Value, offset: Value, bounds: tuple[Value, Value]) -> tuple[list[Statement], list[Value]]:
+        fold, code = self.fold, self.types.compute
+        element = cast(cast(load(0, offset, self.code), self.types.read), code)
+        length = bounds[1] - bounds[0]
+        init = list(fold.first.init(scalars, code))
+        start = reduction(
+            at.attr, *bounds, names("run", len(init)), init, step=lambda acc: fold.first.step(scalars, acc, element, None),
+            merge=lambda a, b: fold.first.merge(scalars, a, b), blocked=True,
+        )  # fmt: skip
+        middle = fold.middle(scalars, [var(f"run{k}", v.dtype) for k, v in enumerate(init)], length)
+        known = [var(f"known{k}", v.dtype) for k, v in enumerate(middle)]
+        init = list(fold.second_init(scalars, code))
+        again = reduction(
+            at.attr, *bounds, names("again", len(init)), init, step=lambda acc: fold.second_step(scalars, acc, element, known),
+            merge=lambda a, b: [x + y for x, y in zip(a, b, strict=True)], blocked=True,
+        )  # fmt: skip
+        joined = fold.join(scalars, known, [var(f"again{k}", v.dtype) for k, v in enumerate(init)], length)
+        body = [start, *[Local(f"known{k}", v) for k, v in enumerate(middle)], again]
+        return [*body, *[Local(f"joined{k}", v) for k, v in enumerate(joined)]], [var(f"joined{k}", v.dtype) for k, v in enumerate(joined)]
 
     def stores(self, accs: list[Value], at: Value) -> list[Statement]:
         values = accs if self.shape.chunked else finished(self.fold, accs)

@@ -5,26 +5,29 @@ from __future__ import annotations
 from typing import Any
 
 from rushlight import _C
-from rushlight.loops.expr import Value, const, eq, ge, irem, le, lt, select, sub
+from rushlight.loops.expr import Value, const, eq, ge, irem, le, lt, select
 from rushlight.op import Composite, Meta, Spec, find_op, wrap_dim, wrap_dims
-from rushlight.op.indexed import Indexed
+from rushlight.op.definition import KIND_PLANNED, OpDefinition
+from rushlight.op.indexed import Indexed, contiguous_strides, copy_steps
 
 ZERO, ONE = const(0, "i64"), const(1, "i64")
 
 
-class Flip(Indexed):
-    """The elements in reverse order along `dims`."""
+class Flip(OpDefinition):
+    """The elements in reverse order along `dims`: a copy that writes backwards."""
 
     schema = "flip(Tensor input, int[] dims) -> Tensor"
+    kind = KIND_PLANNED
 
-    def prepare(self, args):
-        return (args[0], tuple(sorted(wrap_dims("flip", args[1], args[0].ndim))))
-
-    def meta(self, input, dims):
-        return Spec(tuple(input.shape), input.dtype)
-
-    def loops(self, at, input, dims):
-        return input[tuple(sub(input.shape[d], ONE) - i if d in dims else i for d, i in enumerate(at))]
+    def plan(self, args):
+        input, dims = args[0], wrap_dims("flip", args[1], args[0].ndim)
+        shape = tuple(input.shape)
+        strides, start = list(contiguous_strides(shape)), 0
+        for d in dims if input.ndim else ():
+            start += strides[d] * max(0, shape[d] - 1)
+            strides[d] = -strides[d]
+        steps = [] if input.device.type == "meta" else copy_steps(input.device, input, 0, (1, start * input.itemsize), strides)
+        return _C.Plan(1, input.device, [("new", input.dtype, shape, None, 0, 0)], steps)
 
     def vjp(self, g, dims):
         return {"input": g.flip(dims)}

@@ -1,7 +1,7 @@
 """Variance and standard deviation, alone and with the mean.
 
-One pass: each accumulator set holds count, mean and sum of squared distances from it, updated so that no large
-numbers cancel. Half and single precision accumulate in float64.
+Runs of elements are read twice, first for their mean, then for the distances from it; the second pass also sums
+the distances themselves, which corrects what the mean lost to rounding. Runs are merged in float64.
 """
 
 from __future__ import annotations
@@ -12,31 +12,53 @@ from typing import Any
 
 from rushlight.op import find_op
 from rushlight.op.pointwise import compute_code
-from rushlight.op.reduction import Fold, Reduction, Types
+from rushlight.op.reduction import Fold, Reduction, TwoPass, Types
 from rushlight.op.results import result_type
 from rushlight.promotion import rank
 
 from .restore import count_of, unreduce
 
 
+class Total(Fold):
+    """Plain sum."""
+
+    def init(self, s, code):
+        return (s.const(0, code),)
+
+    def merge(self, s, a, b):
+        return (a[0] + b[0],)
+
+
 @dataclass(frozen=True)
-class Moments(Fold):
+class Moments(TwoPass):
     """Count, mean, squared distance. `outputs` is of "var", "std", "mean"."""
 
     correction: float
     outputs: tuple[str, ...]
+    blocked = True
+    first = Total()
 
     def init(self, s, code):
-        zero = s.const(0, "f64" if code == "f64" or code == "f32" else code)
+        zero = s.const(0, "f64")
         return (zero, zero, zero)
 
-    def step(self, s, acc, x, index):
-        n, mean, spread = acc
-        x = s.cast(x, mean.dtype)
-        n = n + 1
-        distance = x - mean
-        mean = mean + distance / n
-        return (n, mean, spread + distance * (x - mean))
+    def middle(self, s, acc, length):
+        return (acc[0] / s.cast(length, acc[0].dtype),)
+
+    def second_init(self, s, code):
+        return (s.const(0, code), s.const(0, code))
+
+    def second_step(self, s, acc, x, known):
+        distance = x - known[0]
+        return (acc[0] + distance * distance, acc[1] + distance)
+
+    def join(self, s, known, second, length):
+        n = s.cast(length, "f64")
+        squares, distances = s.cast(second[0], "f64"), s.cast(second[1], "f64")
+        some = n > 0
+        mean = s.where(some, s.cast(known[0], "f64") + distances / n, s.like(0, n))
+        # A sum of squares of infinite or NaN distances stays what it is.
+        return (n, mean, s.where(some, squares - distances * distances / n, s.like(0, n)))
 
     def merge(self, s, a, b):
         n = a[0] + b[0]
