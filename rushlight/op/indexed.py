@@ -27,18 +27,20 @@ from .pointwise import check_devices, compile_for, compute_code, device_of, scal
 from .reduction import GRAIN, as_step, product
 from .results import result_type
 
-ZERO = const(0, "i64")
+ZERO, ONE = const(0, "i64"), const(1, "i64")
+SINGLE, UNIT, GENERAL = 0, 1, 2   # a dim of size 1, of neighbours in memory, any other: code depends on this much
 DIM_BITS = 6             # an error code holds the index and, in its low bits, which dim it was for
 
 
 class Elements:
     """A tensor argument inside `loops`: `x[i, j]` loads, `x.shape` holds run-time sizes."""
 
-    def __init__(self, operand: int, name: str, code: str, ones: tuple[bool, ...]) -> None:
-        self.operand, self.code, self.ones = operand, code, ones
-        self.ndim = len(ones)
-        self.shape = tuple(const(1, "i64") if one else var(f"{name}.n{d}") for d, one in enumerate(ones))
-        self.strides = tuple(ZERO if one else var(f"{name}.s{d}") for d, one in enumerate(ones))
+    def __init__(self, operand: int, name: str, code: str, kinds: tuple[int, ...]) -> None:
+        self.operand, self.code = operand, code
+        self.ndim = len(kinds)
+        self.shape = tuple(ONE if kind == SINGLE else var(f"{name}.n{d}") for d, kind in enumerate(kinds))
+        known = {SINGLE: ZERO, UNIT: ONE}
+        self.strides = tuple(known[kind] if kind in known else var(f"{name}.s{d}") for d, kind in enumerate(kinds))
 
     def place(self, at: Sequence[Value]) -> Value:
         """Element index of position `at`; dims of size 1 repeat."""
@@ -216,19 +218,33 @@ def flatten(args: Any) -> list:
     return found
 
 
+def kinds_of(sizes: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
+    """What a kernel's code depends on of a geometry."""
+    return tuple([SINGLE if n == 1 else UNIT if s == 1 else GENERAL for n, s in zip(sizes, strides, strict=True)])
+
+
+def geometry(name: str, sizes: Sequence[int], strides: Sequence[int], kinds: Sequence[int], params: list[str], values: list[int]) -> None:
+    """Add the sizes and strides that are run-time parameters."""
+    for d, kind in enumerate(kinds):
+        if kind != SINGLE:
+            params.append(f"{name}.n{d}")
+            values.append(sizes[d])
+        if kind == GENERAL:
+            params.append(f"{name}.s{d}")
+            values.append(strides[d])
+
+
 def bind(definition: Any, args: tuple) -> Bound:
     """Arguments as a kernel sees them."""
     seen, tensors, params, values, key = [], [], [], [], []
 
     def elements(t: Any, name: str) -> Elements:
-        ones = tuple([n == 1 for n in t.shape])
-        made = Elements(len(tensors), name, t.dtype.code, ones)
+        sizes, strides = t.shape, t.stride()
+        kinds = kinds_of(sizes, strides)
+        made = Elements(len(tensors), name, t.dtype.code, kinds)
         tensors.append(t)
-        key.append((t.dtype.code, ones))
-        for d, (n, s) in enumerate(zip(t.shape, t.stride(), strict=True)):
-            if n != 1:
-                params.extend((f"{name}.n{d}", f"{name}.s{d}"))
-                values.extend((n, s))
+        key.append((t.dtype.code, kinds))
+        geometry(name, sizes, strides, kinds, params, values)
         return made
 
     for p, a in zip(definition.spec.params, args, strict=True):
@@ -326,23 +342,21 @@ class Scattered(Indexed):
     def scatter_step(self, bound: Bound, args: tuple, space: tuple[int, ...], target: Any, slots: list, device: Any) -> tuple:
         serial = self.serial(*args)
         ones = tuple([n == 1 for n in space])
-        out_ones = tuple([n == 1 for n in target.shape])
+        out_strides = target.stride() if self.is_inplace else contiguous_strides(target.shape)
+        kinds = kinds_of(target.shape, out_strides)
         inputs = len(bound.tensors)
-        key = (bound.key, ones, out_ones, serial, device.type)
+        key = (bound.key, ones, kinds, serial, device.type)
         found = self.kernels.get(key)
         if found is None:
-            nest, checked = self.scatter_nest(bound, target, space, ones, serial)
+            nest, checked = self.scatter_nest(bound, target, kinds, ones, serial)
             found = self.kernels[key] = (as_step(compile_for(device, nest)), checked)
         kernel, checked = found
         loops = [d for d in range(len(space)) if not ones[d]]
         lane = loops[-1] if loops and loops[-1] not in serial else None
         shared = [d for d in loops if d not in serial and d != lane]
         inner = product(space[d] for d in loops if d in serial)
-        out_strides = target.stride() if self.is_inplace else contiguous_strides(target.shape)
         values = [*bound.values]
-        for n, s in zip(target.shape, out_strides, strict=True):
-            if n != 1:
-                values.extend((n, s))
+        geometry("out", target.shape, out_strides, kinds, [], values)
         values.extend([space[d] for d in loops])
         extent = product(space[d] for d in shared)
         if lane is not None:
@@ -359,17 +373,15 @@ class Scattered(Indexed):
             operand_slots.append(error)
         return (kernel, operand_slots, values, extent, max(1, GRAIN // max(1, inner)), error)
 
-    def scatter_nest(self, bound: Bound, target: Any, space: tuple[int, ...], ones: tuple[bool, ...], serial: frozenset[int]) -> tuple[Nest, bool]:
+    def scatter_nest(self, bound: Bound, target: Any, kinds: tuple[int, ...], ones: tuple[bool, ...], serial: frozenset[int]) -> tuple[Nest, bool]:
         """Outer loop over shared positions, then the serial loops, then lanes of the last loop if it is free."""
         inputs = [t.dtype.code for t in bound.tensors]
-        out = Elements(len(inputs), "out", target.dtype.code, tuple([n == 1 for n in target.shape]))
+        out = Elements(len(inputs), "out", target.dtype.code, kinds)
         loops = [d for d in range(len(ones)) if not ones[d]]
         lane = loops[-1] if loops and loops[-1] not in serial else None
         shared = [d for d in loops if d not in serial and d != lane]
         params = [*bound.params]
-        for n, s in zip(out.shape, out.strides, strict=True):
-            if n.op == "var":
-                params.extend((n.attr, s.attr))
+        geometry("out", (0,) * len(kinds), (0,) * len(kinds), kinds, params, [])
         params.extend([f"loop{d}" for d in loops])
         item, position = var("i"), {}
         if lane is not None:
@@ -442,10 +454,11 @@ def copy_steps(device: Any, source: Any, slot: int, target: tuple[int, int], str
         else:
             axes.append([n, s, o])
     axes = axes or [[1, 0, 0]]
-    key = (source.dtype.code, dtype.code, len(axes), device.type)
+    backwards = axes[-1][1:] == [1, -1]
+    key = (source.dtype.code, dtype.code, len(axes), backwards, device.type)
     kernel = _copy_kernels.get(key)
     if kernel is None:
-        kernel = _copy_kernels[key] = as_step(compile_for(device, copy_nest(source.dtype.code, dtype.code, len(axes))))
+        kernel = _copy_kernels[key] = as_step(compile_for(device, copy_nest(source.dtype.code, dtype.code, len(axes), backwards)))
     params = [a[0] for a in axes] + [a[1] for a in axes] + [a[2] for a in axes]
     numel = product(a[0] for a in axes)
     if len(axes) == 1:
@@ -454,18 +467,18 @@ def copy_steps(device: Any, source: Any, slot: int, target: tuple[int, int], str
     return [(kernel, [slot, target], params, numel // inner, max(1, GRAIN // inner), -1)]
 
 
-def copy_nest(source: str, target: str, rank: int) -> Nest:
-    """Strided copy of any rank: outer dims flattened, the last one in vectors."""
+def copy_nest(source: str, target: str, rank: int, backwards: bool = False) -> Nest:
+    """Strided copy of any rank: outer dims flattened, the last one in vectors, or written backwards one by one."""
     sizes, reads, stores = ([f"{p}{d}" for d in range(rank)] for p in "nso")
     last = var("i" if rank == 1 else "j")
-    read, store = last * var(reads[-1]), last * var(stores[-1])
+    read, store = (last, -last) if backwards else (last * var(reads[-1]), last * var(stores[-1]))
     item = var("i")
     for d in range(rank - 2, -1, -1):
         at = irem(item, var(sizes[d])) if d else item
         read, store = read + at * var(reads[d]), store + at * var(stores[d])
         item = idiv(item, var(sizes[d])) if d else item
     move = Store(1, store, cast(load(0, read, source), target))
-    body = rows(move, vector=True) if rank == 1 else rows(For("j", ZERO, var(sizes[-1]), (move,), vector=True))
+    body = rows(move, vector=not backwards) if rank == 1 else rows(For("j", ZERO, var(sizes[-1]), (move,), vector=not backwards))
     return Nest("copy", operands([source], [target]), (*sizes, *reads, *stores), body)
 
 

@@ -68,10 +68,11 @@ class Scan(OpDefinition):
         after = [(n, s) for n, s in zip(shape[dim + 1 :], strides[dim + 1 :], strict=True) if n != 1]
         lane = after.pop() if after else None
         others = before + after
-        key = (len(before), len(after), lane is not None, input.dtype.code, types, input.device.type)
+        dense = lane is None and strides[dim] == 1   # neighbours in memory: no multiplications in the walk
+        key = (len(before), len(after), lane is not None, dense, input.dtype.code, types, input.device.type)
         kernel = self.kernels.get(key)
         if kernel is None:
-            nest = self.nest(len(before), len(after), lane is not None, input.dtype.code, types)
+            nest = self.nest(len(before), len(after), lane is not None, dense, input.dtype.code, types)
             kernel = self.kernels[key] = as_step(compile_for(input.device, nest))
         inner = product(n for n, _ in after) * (lane[0] if lane else 1)
         params = [n for n, _ in others] + [s for _, s in others] + [shape[dim], strides[dim], inner]
@@ -85,7 +86,7 @@ class Scan(OpDefinition):
             work *= min(width, lane[0])
         return (kernel, list(range(1 + len(types.outs))), params, extent, max(1, GRAIN // max(1, work)), -1)
 
-    def nest(self, before: int, after: int, has_lane: bool, code: str, types: Types) -> Nest:
+    def nest(self, before: int, after: int, has_lane: bool, dense: bool, code: str, types: Types) -> Nest:
         """Outer loop over the other dims, a vector loop over lanes if any, the walk along `dim` inside."""
         count = before + after
         sizes, strides = [f"n{k}" for k in range(count)], [f"s{k}" for k in range(count)]
@@ -107,8 +108,8 @@ class Scan(OpDefinition):
             rest = rest if k == 0 else idiv(rest, var(sizes[k]))
             read = read + at * var(strides[k])
         head = [Local("read", read), Local("write", write)]
-        place = var("write") + var("j") * var("inner")
-        source = var("read") + var("j") * var("stride")
+        place = var("write") + (var("j") if dense else var("j") * var("inner"))
+        source = var("read") + (var("j") if dense else var("j") * var("stride"))
         if has_lane:
             place, source = place + var("v"), source + var("v") * var("lane_stride")
         walk = self.walk(code, types, source, place)

@@ -69,21 +69,13 @@ class Sort(Extern):
         return Spec(shape, input.dtype), Spec(shape, _C.int64)
 
     def cpu(self, out, input, *rest):
-        import numpy as np  # loaded with the first call that needs it
-
         dim, descending = self.options(input, *rest)
         if not input.ndim:
             out[0].copy_(input)
             out[1].zero_()
             return
-        a = array(input)
-        positions = sorted_positions(a, dim, descending)
-        out[1].numpy()[...] = positions
-        values = np.take_along_axis(a, positions, dim)
-        if out[0].dtype in (_C.bfloat16, _C.float16):
-            out[0].copy_(from_array(values, out[0].dtype, CPU))
-        else:
-            out[0].numpy()[...] = values
+        out[1].numpy()[...] = sorted_positions(array(input), dim, descending)
+        out[0].copy_(input.gather(dim, out[1]))
 
     def vjp(self, g, input: Meta, dim, result):
         return {"input": None if g[0] is None else selected_gradient(g[0], input.shape, result[1], dim, True)}
@@ -145,8 +137,7 @@ class TopK(Extern):
         else:
             positions = np.take(sorted_positions(a, dim, largest), range(k), axis=dim)
         out[1].numpy()[...] = positions
-        values = np.take_along_axis(a, positions, dim)
-        out[0].copy_(from_array(values, out[0].dtype, CPU))
+        out[0].copy_(input.gather(dim, out[1]))
 
     def vjp(self, g, input: Meta, dim, result):
         return {"input": None if g[0] is None else selected_gradient(g[0], input.shape, result[1], dim, True)}

@@ -264,9 +264,9 @@ def test_bad_indices_say_which():
     x = ours(sample(4, 5))
     with pytest.raises(IndexError, match="index 9 is out of bounds for dimension 1 with size 5"):
         x[:, rl.tensor([0, 9])]
-    with pytest.raises(IndexError, match="index -7 .* dimension 0 with size 4"):
+    with pytest.raises(IndexError, match=r"index -7 .* dimension 0 with size 4"):
         x[rl.tensor([-7])]
-    with pytest.raises(RuntimeError, match="gather.*index 4 .* dimension 0 with size 4"):
+    with pytest.raises(RuntimeError, match=r"gather.*index 4 .* dimension 0 with size 4"):
         x.gather(0, rl.tensor([[4]]))
 
 

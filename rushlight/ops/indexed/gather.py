@@ -242,6 +242,19 @@ def index_position(at: Any, input: Any, indices: Sequence[Any]) -> tuple:
     return tuple(position[d] for d in range(input.ndim))
 
 
+def leading_mask(input: Any, indices: Sequence[Any]) -> Any:
+    """The one mask that indices consist of, if it covers leading dims of `input` exactly; else None."""
+    mask = indices[0] if indices else None
+    if mask is None or mask.dtype is not _C.bool or any(i is not None for i in indices[1:]) or not mask.ndim:
+        return None
+    return mask if tuple(mask.shape) == tuple(input.shape[: mask.ndim]) else None
+
+
+def flat_shape(input: Any, mask: Any) -> tuple[int, ...]:
+    """The input's shape with the masked dims as one."""
+    return (mask.numel(), *input.shape[mask.ndim :])
+
+
 class Index(Indexed):
     """`input[indices]` with an index tensor, a mask or None per dim."""
 
@@ -257,6 +270,10 @@ class Index(Indexed):
         return (input, indices)
 
     def run(self, input, indices):
+        mask = leading_mask(input, indices)
+        if mask is not None and _C.view_strides(input, flat := flat_shape(input, mask)) is not None:
+            places = find_op("nonzero")(mask.reshape(-1)).view(-1)
+            return input.view(flat).index_select(0, places)
         found = index_tensors("index", input, indices)
         if not input.ndim and len(found) == 1:   # a 0-d mask over a 0-d tensor
             return input.unsqueeze(0).index_select(0, found[0])

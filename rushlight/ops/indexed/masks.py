@@ -5,24 +5,79 @@ from __future__ import annotations
 from typing import Any
 
 from rushlight import _C
+from rushlight.loops.expr import cast, const, gt, idiv, irem, load, min_, var
+from rushlight.loops.nest import Assign, For, If, Local, Nest, Store, operands, reduction, rows
 from rushlight.op import Composite, find_op
 from rushlight.op.definition import OpDefinition
+from rushlight.op.pointwise import compile_for
 
-from .gather import broadcast_shapes
+from .gather import broadcast_shapes, number_of
+
+CHUNK = 16384            # elements one thread looks through at a time
+ZERO = const(0, "i64")
+_plans: dict[tuple[int, ...], tuple[Any, Any]] = {}
 
 
 def positions(mask: Any) -> Any:
     """[count, ndim] int64 positions of the true elements of a host tensor, in row-major order."""
-    import numpy as np  # loaded with the first call that needs it
-
-    flat = mask.contiguous().view(-1).numpy()
-    found = np.flatnonzero(flat).astype(np.int64, copy=False)
-    out = _C.empty((len(found), mask.ndim), None, _C.int64, _C.device("cpu"))
-    if mask.ndim == 1:
-        out.view(-1).numpy()[...] = found
-    elif mask.ndim:
-        np.stack(np.unravel_index(found, tuple(mask.shape)), axis=1, out=out.numpy())
+    shape = tuple(mask.shape)
+    mask = mask.contiguous()
+    found = _plans.get(shape)
+    if found is None:
+        if len(_plans) > 1024:   # an endless stream of shapes must not grow without bound
+            _plans.clear()
+        found = _plans[shape] = search_plans(shape)
+    count, fill = found
+    ends = count(mask)
+    total = ends[-1].item() if mask.numel() else 0
+    out = _C.empty((total, len(shape)), None, _C.int64, mask.device)
+    if total and shape:
+        fill(mask, ends, out)
     return out
+
+
+def search_plans(shape: tuple[int, ...]) -> tuple[Any, Any]:
+    """Plans that count true elements up to the end of each chunk, and that write their positions."""
+    numel = number_of(shape)
+    chunks = -(-numel // CHUNK)
+    cpu = _C.device("cpu")
+    counting, adding, writing = (compile_for(cpu, nest) for nest in (count_nest(), ends_nest(), fill_nest(len(shape))))
+    steps = [(counting, [0, 1], [numel], chunks, 2, -1), (adding, [1], [chunks], 1, 1, -1)]
+    count = _C.Plan(1, cpu, [("new", _C.int64, (chunks,), None, 0, 0)], steps)
+    return count, _C.Plan(3, cpu, [], [(writing, [0, 1, 2], [numel, *shape], chunks, 2, -1)])
+
+
+def chunk_range() -> tuple[Any, Any]:
+    first = var("i") * const(CHUNK, "i64")
+    return first, min_(first + const(CHUNK, "i64"), var("numel"))
+
+
+def count_nest() -> Nest:
+    """True elements per chunk."""
+    truth = cast(load(0, var("j"), "b1"), "i64")
+    total = reduction("j", *chunk_range(), ["count"], [ZERO], step=lambda acc: [acc[0] + truth], merge=lambda a, b: [a[0] + b[0]])
+    return Nest("count_true", operands(["b1"], ["i64"]), ("numel",), rows(total, Store(1, var("i"), var("count"))))
+
+
+def ends_nest() -> Nest:
+    """Counts of chunks to counts up to their ends, in place."""
+    walk = For("k", ZERO, var("chunks"), (Assign("sum", var("sum") + load(0, var("k"), "i64")), Store(0, var("k"), var("sum"))))
+    return Nest("count_ends", operands([], ["i64"]), ("chunks",), rows(Local("sum", ZERO), walk))
+
+
+def fill_nest(ndim: int) -> Nest:
+    """Positions of true elements; each chunk begins where the one before it ends."""
+    sizes = [f"n{d}" for d in range(ndim)]
+    rest, places = var("j"), []
+    for d in range(ndim - 1, -1, -1):
+        places.append(irem(rest, var(sizes[d])) if d else rest)
+        rest = idiv(rest, var(sizes[d])) if d else rest
+    at = var("at") * const(max(ndim, 1), "i64")
+    stores = [Store(2, at + const(d, "i64"), place) for d, place in enumerate(reversed(places))]
+    write = If(load(0, var("j"), "b1"), (*stores, Assign("at", var("at") + const(1, "i64"))))
+    before = If(gt(var("i"), ZERO), (Assign("at", load(1, var("i") - const(1, "i64"), "i64")),))
+    body = rows(Local("at", ZERO), before, For("j", *chunk_range(), (write,)))
+    return Nest("positions", operands(["b1", "i64"], ["i64"]), ("numel", *sizes), body)
 
 
 class Nonzero(OpDefinition):

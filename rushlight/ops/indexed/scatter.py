@@ -16,6 +16,7 @@ from .gather import (
     index_position,
     index_tensors,
     layout_of,
+    leading_mask,
     number_of,
     with_dims,
 )
@@ -273,6 +274,11 @@ class IndexPut(Scattered):
         return (input, indices, values, accumulate)
 
     def run(self, input, indices, values, accumulate):
+        mask = leading_mask(input, indices)
+        if mask is not None and values.numel() == 1 and not accumulate and values.ndim <= input.ndim:
+            wide = mask.view(*mask.shape, *(1,) * (input.ndim - mask.ndim)) if mask.ndim < input.ndim else mask
+            fill = input.masked_fill_ if self.is_inplace else input.masked_fill
+            return fill(wide, values.reshape(()))
         found = index_tensors(self.name, input, indices)
         if not input.ndim and len(found) == 1:   # a 0-d mask over a 0-d tensor
             if self.is_inplace:
