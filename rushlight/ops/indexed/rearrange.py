@@ -185,7 +185,7 @@ class RepeatInterleave(Composite):
     def compute(self, *args):
         if len(args) == 2:
             return repeated_positions(args[0])
-        input, repeats, dim, output_size = args
+        input, repeats, dim, _ = args
         if dim is None:
             input, dim = input.reshape(-1), 0
         dim = wrap_dim("repeat_interleave", dim, input.ndim)
