@@ -134,3 +134,30 @@ def test_fractional_numbers_do_not_fit_integers_in_place():
         for module in (rl, torch):
             with pytest.raises(RuntimeError):
                 exec(statement, {"i": module.tensor([1, 2])})
+
+
+def test_incomplete_gamma_functions():
+    a = [0.0, 0.1, 0.5, 1.0, 2.5, 10.0, 30.0, 39.0, 41.0, 100.0, 1000.0, float("inf"), -1.0]
+    x = [0.0, 0.01, 0.5, 1.0, 3.0, 9.0, 11.0, 30.0, 45.0, 90.0, 110.0, 1000.0, 1005.0, float("inf"), -1.0]
+    for name in ("igamma", "igammac"):
+        for dtype, rtol in (("float64", 1e-8), ("float32", 2e-5)):  # PyTorch's float64 has about ten digits
+            got = []
+            for module in (rl, torch):
+                kind = getattr(module, dtype)
+                got.append(getattr(module, name)(module.tensor(a, dtype=kind).unsqueeze(1), module.tensor(x, dtype=kind)))
+            same(*got, rtol=rtol, atol=1e-38)
+    with pytest.raises(NotImplementedError):
+        rl.igamma(rl.tensor([1]), rl.tensor([2]))
+
+
+def test_incomplete_gamma_gradients():
+    got = []
+    for module in (rl, torch):
+        x = module.tensor([0.5, 2.0, 60.0], dtype=module.float64, requires_grad=True)
+        a = module.tensor([1.0, 3.0, 50.0], dtype=module.float64)
+        (module.igamma(a, x) + 2 * module.igammac(a, x)).sum().backward()
+        got.append(x.grad)
+        a.requires_grad_(True)
+        with pytest.raises(NotImplementedError):
+            module.igamma(a, x).sum().backward()
+    same(*got, rtol=1e-9)

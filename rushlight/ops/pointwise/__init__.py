@@ -9,6 +9,7 @@ from rushlight.ops.pointwise import (
     complex,
     exponential,
     hyperbolic,
+    incomplete_gamma,
     logic,
     polynomials,
     rounding,
@@ -18,6 +19,6 @@ from rushlight.ops.pointwise import (
 )
 
 __all__ = [
-    "activation", "arithmetic", "bessel", "bitwise", "compare", "complex", "exponential", "hyperbolic", "logic",
-    "polynomials", "rounding", "special", "ternary", "trig",
+    "activation", "arithmetic", "bessel", "bitwise", "compare", "complex", "exponential", "hyperbolic",
+    "incomplete_gamma", "logic", "polynomials", "rounding", "special", "ternary", "trig",
 ]  # fmt: skip
