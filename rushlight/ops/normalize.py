@@ -39,6 +39,7 @@ class Softmax(_AlongDim):
     """exp(input) divided by its sum along `dim`."""
 
     schema = "softmax(Tensor input, int dim, dtype? dtype=None) -> Tensor"
+    aliases = ("special.softmax",)
     out = True
 
     def own_dtype(self, args):
@@ -76,6 +77,7 @@ class LogSoftmax(_AlongDim):
     """Logarithm of softmax, computed without overflow."""
 
     schema = "log_softmax(Tensor input, int dim, dtype? dtype=None) -> Tensor"
+    aliases = ("special.log_softmax",)
     out = True
 
     own_dtype = Softmax.own_dtype

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 
 from rushlight.op import Composite, Pointwise, Promote
+from rushlight.ops.pointwise.checks import is_bool
 
 INF = float("inf")
 ROOT_HALF = math.sqrt(0.5)
@@ -196,7 +197,9 @@ class Mvlgamma(Pointwise):
     promote = Promote.TO_FLOAT
     refuse = ("complex",)
 
-    def check(self, p):
+    def check(self, input, p):
+        if is_bool(input):
+            raise RuntimeError("mvlgamma: the input tensor may not be a boolean tensor.")
         if p < 1:
             raise RuntimeError(f"mvlgamma: p must be at least 1, got {p}")
 

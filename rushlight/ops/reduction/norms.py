@@ -130,6 +130,7 @@ class LogSumExp(Reduction):
     """log(sum(exp(x))) along `dim`, without overflow."""
 
     schema = "logsumexp(Tensor input, int[] dim, bool keepdim=False) -> Tensor"
+    aliases = ("special.logsumexp",)
 
     def plan(self, args):
         return None if args[0].dtype.is_complex else super().plan(args)
