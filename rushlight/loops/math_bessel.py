@@ -54,7 +54,8 @@ def _bessel(x: Value, order: int, unscaled: bool) -> Value:
         one, rest = quick_sum(like(t, 1), r)
         head, tail = pair_multiply(quick_sum(one, rest + q), value)
         result = scale(head + tail, n)
-        result = select(eq(t, math.inf), t, result)
+        # PyTorch multiplies inf by 0 there; so does its NaN come out here.
+        result = select(eq(t, math.inf), like(t, math.nan), result)
     else:
         result = select(eq(t, math.inf), like(t, 0), value[0] + value[1])
     result = copysign(result, wide) if order else result
