@@ -177,7 +177,11 @@ def make_op(op: str, name: str, is_inplace: bool, mode: int = 0) -> Any:
                 continue
             for text in schemas_of(cls):
                 schema = parse(text)
-                found.append(cls(accept_number_first(schema) if mode == REFLECTED else schema, is_inplace).overload())
+                if is_inplace:
+                    schema = with_first(schema, "Tensor")   # what is written cannot be a number
+                elif mode == REFLECTED:
+                    schema = with_first(schema, "Tensor|Scalar")   # 2 - x
+                found.append(cls(schema, is_inplace).overload())
                 if cls.inplace_flag and not is_inplace:
                     found.append(InplaceSwitch(schema).overload())
         return found
@@ -203,10 +207,11 @@ class InplaceSwitch(OpDefinition):
         return ops[self.spec.name + "_" if inplace else self.spec.name](*rest)
 
 
-def accept_number_first(schema: Schema) -> Schema:
-    """For `2 - x`: the first operand may be a number."""
-    first = replace(schema.params[0], type="Tensor|Scalar")
-    return replace(schema, params=(first, *schema.params[1:]))
+def with_first(schema: Schema, kind: str) -> Schema:
+    """The schema with its first parameter of type `kind`."""
+    if not schema.params or schema.params[0].type == kind:
+        return schema
+    return replace(schema, params=(replace(schema.params[0], type=kind), *schema.params[1:]))
 
 
 def find_op(name: str) -> Any:

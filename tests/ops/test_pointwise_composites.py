@@ -161,3 +161,12 @@ def test_incomplete_gamma_gradients():
         with pytest.raises(NotImplementedError):
             module.igamma(a, x).sum().backward()
     same(*got, rtol=1e-9)
+
+
+def test_numbers_alone_and_numbers_that_cannot_be_written():
+    same(rl.add(2, 3), torch.add(2, 3))
+    same(rl.mul(2, rl.tensor([1.5])), torch.mul(2, torch.tensor([1.5])))
+    same(rl.pow(2.0, rl.tensor([3])), torch.pow(2.0, torch.tensor([3])))
+    for name in ("add_", "mul_", "pow_", "remainder_", "bitwise_and_", "xlogy_"):
+        with pytest.raises(TypeError):
+            getattr(rl.Tensor, name)(5, rl.ones(2))

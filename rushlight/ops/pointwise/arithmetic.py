@@ -24,8 +24,8 @@ class Add(Pointwise):
     """input + alpha * other."""
 
     schema = (
-        "add(Tensor input, Tensor|Scalar other) -> Tensor",
-        "add(Tensor input, Tensor|Scalar other, *, Scalar alpha=1) -> Tensor",
+        "add(Tensor|Scalar input, Tensor|Scalar other) -> Tensor",
+        "add(Tensor|Scalar input, Tensor|Scalar other, *, Scalar alpha=1) -> Tensor",
     )
     dunder = ("__add__", "__radd__", "__iadd__")
     onnx = "Add"
@@ -41,8 +41,8 @@ class Sub(Pointwise):
     """input - alpha * other."""
 
     schema = (
-        "sub(Tensor input, Tensor|Scalar other) -> Tensor",
-        "sub(Tensor input, Tensor|Scalar other, *, Scalar alpha=1) -> Tensor",
+        "sub(Tensor|Scalar input, Tensor|Scalar other) -> Tensor",
+        "sub(Tensor|Scalar input, Tensor|Scalar other, *, Scalar alpha=1) -> Tensor",
     )
     aliases = ("subtract",)
     dunder = ("__sub__", "__rsub__", "__isub__")
@@ -73,7 +73,7 @@ class Rsub(Pointwise):
 class Mul(Pointwise):
     """input * other."""
 
-    schema = "mul(Tensor input, Tensor|Scalar other) -> Tensor"
+    schema = "mul(Tensor|Scalar input, Tensor|Scalar other) -> Tensor"
     aliases = ("multiply",)
     dunder = ("__mul__", "__rmul__", "__imul__")
     onnx = "Mul"
@@ -85,7 +85,7 @@ class Mul(Pointwise):
 class Div(Pointwise):
     """Quotient; true division unless `rounding_mode` asks for 'trunc' or 'floor'."""
 
-    schema = "div(Tensor input, Tensor|Scalar other, *, str? rounding_mode=None) -> Tensor"
+    schema = "div(Tensor|Scalar input, Tensor|Scalar other, *, str? rounding_mode=None) -> Tensor"
     divisor = "other"
     aliases = ("divide",)
     dunder = ("__truediv__", "__rtruediv__", "__itruediv__", "__div__", "__rdiv__", "__idiv__")
@@ -108,7 +108,7 @@ class Div(Pointwise):
 class TrueDivide(Pointwise):
     """input / other, in a floating dtype."""
 
-    schema = "true_divide(Tensor input, Tensor|Scalar other) -> Tensor"
+    schema = "true_divide(Tensor|Scalar input, Tensor|Scalar other) -> Tensor"
     promote = Promote.TO_FLOAT
 
     def expr(self, s, x, y):
@@ -118,7 +118,7 @@ class TrueDivide(Pointwise):
 class FloorDivide(Pointwise):
     """The quotient rounded towards negative infinity."""
 
-    schema = "floor_divide(Tensor input, Tensor|Scalar other) -> Tensor"
+    schema = "floor_divide(Tensor|Scalar input, Tensor|Scalar other) -> Tensor"
     divisor = "other"
     dunder = ("__floordiv__", "__rfloordiv__", "__ifloordiv__")
     refuse = ("bool", "complex")

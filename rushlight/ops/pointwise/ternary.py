@@ -58,7 +58,7 @@ class MaskedFill(Pointwise):
 def check_limits(name: str, input: object, *limits: object) -> None:
     """Refuse complex operands and a missing pair of limits."""
     if all(limit is None for limit in limits):
-        raise ValueError(f"{name}: at least one of min and max must be given")
+        raise RuntimeError(f"{name}: at least one of min and max must be given")
     if any(is_complex(operand) for operand in (input, *limits)):
         raise NotImplementedError(f"{name}: complex numbers have no order. Limit the parts or abs().")
     numbers = [limit for limit in limits if limit is not None and not hasattr(limit, "dtype")]
