@@ -19,7 +19,7 @@ from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
 from .. import _C
-from ..loops.expr import Value, and_, bitcast, cast, complex_, const, ge, idiv, irem, load, lt, min_, select, var, walk
+from ..loops.expr import Value, and_, bitcast, cast, complex_, const, ge, idiv, irem, load, lt, max_, min_, select, var, walk
 from ..loops.nest import Check, For, Nest, Statement, Store, operands, rows
 from .definition import KIND_PLANNED, OpDefinition
 from .extern import Spec
@@ -29,6 +29,7 @@ from .results import result_type
 
 ZERO, ONE = const(0, "i64"), const(1, "i64")
 SINGLE, UNIT, GENERAL = 0, 1, 2   # a dim of size 1, of neighbours in memory, any other: code depends on this much
+LIMIT = 1 << 48
 DIM_BITS = 6             # an error code holds the index and, in its low bits, which dim it was for
 
 
@@ -77,7 +78,9 @@ class At(tuple):
         """`index` checked against `size`; with `negative`, counted from the end where below 0."""
         index = cast(index, "i64")
         low = -size if negative else ZERO
-        shown = (index + select(ge(index, ZERO), const(1, "i64"), ZERO)) * const(1 << DIM_BITS, "i64") + const(dim, "i64")
+        # Never 0, and without overflow: an index past the limit is reported as the limit.
+        shown = max_(min_(index, const(LIMIT, "i64")), const(-LIMIT, "i64"))
+        shown = (shown + select(ge(shown, ZERO), ONE, ZERO)) * const(1 << DIM_BITS, "i64") + const(dim, "i64")
         self.checks.append((and_(ge(index, low), lt(index, size)), shown))
         return select(lt(index, ZERO), index + size, index) if negative else index
 

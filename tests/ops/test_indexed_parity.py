@@ -270,6 +270,14 @@ def test_bad_indices_say_which():
         x.gather(0, rl.tensor([[4]]))
 
 
+@pytest.mark.parametrize("index", [2**63 - 1, -(2**63), 2**58 - 1, 2**57, -(2**58), 2**48])
+def test_enormous_indices_raise(index):
+    x = ours(sample(4, 5))
+    for fn in (lambda i: x[i], lambda i: x.index_select(0, i), lambda i: x.take(i), lambda i: x.index_fill(0, i, 1)):
+        with pytest.raises(IndexError):
+            fn(rl.tensor([index]))
+
+
 def test_scatter_does_not_depend_on_threads():
     x, index = ours(torch.zeros(50, 700)), ours(indices(3000, 700, below=50))
     src = ours(torch.randn(3000, 700, generator=torch.Generator().manual_seed(3)))

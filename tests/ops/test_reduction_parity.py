@@ -76,7 +76,7 @@ LOOSE = {"float32": 2e-5, "float16": 2e-2, "bfloat16": 5e-2, "complex64": 2e-5}
 def test_values_dtypes_and_layouts(name):
     fn = {**DIMMED, **ONE_DIM}[name]
     dims = (None, 0, -1, (0, 2)) if name in DIMMED else (None, 0, -1)
-    for dtype in DTYPES:
+    for dtype in DTYPES if name in ("sum", "mean", "max", "amax", "any") else ("float32", "bfloat16", "int64", "bool", "complex64"):
         if name == "prod" and "16" in dtype:
             continue   # products of halves overflow on the way there, which we do in float32
         for k, x in enumerate(layouts(sample(dtype, 4, 6, 5))):

@@ -102,3 +102,39 @@ def test_refusals():
         rl.empty(3, device="meta").nonzero()
     assert rl.empty(3, 4, device="meta").sort(0)[1].dtype is rl.int64
     assert ours(x).sort().values.shape == (3, 4)
+
+
+def distinct(*shape: int):
+    count = math.prod(shape)
+    return torch.randperm(count, generator=torch.Generator().manual_seed(4)).double().reshape(shape) * 0.5
+
+
+def test_median_and_kthvalue():
+    for shape in ((7,), (8,), (4, 6), (3, 5, 2)):
+        x = distinct(*shape)
+        agree(lambda m, t: (m.median(t), t.median(0), m.median(t, -1, True), m.nanmedian(t), t.nanmedian(0)), x)
+        agree(lambda m, t: (t.kthvalue(2), m.kthvalue(t, 1, 0, True)), x)
+        agree(lambda m, t: (m.median(t), t.median(0).values), x.long())
+    x = torch.tensor([[1.0, nan, 3.0, 2.0], [nan, nan, 5.0, 4.0], [4.0, 3.0, 2.0, 1.0]])
+    agree(lambda m, t: (m.median(t), t.median(1), m.nanmedian(t), t.nanmedian(1)), x)
+    agree(lambda m, t: (m.median(t), t.median(0), t.kthvalue(1)), torch.tensor(2.0))
+    agree(lambda m, t: t.kthvalue(9), x)
+    agree(lambda m, t: t.median(0), torch.empty(0, 3))
+    gradients_agree(lambda m, t: (t.median(), t.median(1)[0], t.nanmedian(0)[0], t.kthvalue(2)[0]), distinct(4, 6), second=False)
+
+
+def test_mode():
+    x = torch.tensor([[3, 1, 1, 3, 2], [5, 5, 5, 0, 0], [4, 3, 2, 1, 0]])
+    agree(lambda m, t: (t.mode(), t.mode(0).values, m.mode(t, 1, True)), x)
+    agree(lambda m, t: t.mode(), x.double())
+
+
+def test_quantile():
+    x = distinct(4, 6)
+    q = torch.tensor([0.0, 0.1, 0.5, 0.77, 1.0], dtype=torch.float64)
+    for how in ("linear", "lower", "higher", "midpoint", "nearest"):
+        agree(lambda m, t, w, how=how: (m.quantile(t, 0.3, interpolation=how), t.quantile(w, 1, interpolation=how), m.quantile(t, w, 0, True, interpolation=how)), x, q, rtol=1e-12, what=how)
+    agree(lambda m, t, w: (t.quantile(w), t.nanquantile(w, 1), m.nanquantile(t, 0.5)), torch.tensor([[1.0, nan, 3.0], [5.0, 2.0, 4.0]], dtype=torch.float64), q)
+    agree(lambda m, t: t.quantile(1.5), x)
+    agree(lambda m, t: t.long().quantile(0.5), x)
+    gradients_agree(lambda m, t: (t.quantile(0.3, 1), t.nanquantile(0.6)), x, second=False)
