@@ -1,6 +1,8 @@
 // Matrix products through the BLAS the package brings, opened at run time. Kernels here follow the generated kernels' ABI,
 // so plans replay them like any other. C++ because a BLAS takes its arguments by a C signature of its own.
 #include <dlfcn.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <atomic>
 
@@ -100,7 +102,22 @@ PyObject* load_blas(PyObject*, PyObject* args) {
                        PyLong_FromVoidPtr(reinterpret_cast<void*>(gemm_c128)));
 }
 
-PyMethodDef functions[] = {{"load_blas", load_blas, METH_VARARGS, "load_blas(path, prefix, suffix): gemm kernels by dtype code"}, {}};
+// Tile registers need the system's permission, once per process; false where processor or system has none.
+PyObject* request_tiles(PyObject*, PyObject*) {
+#if defined(__x86_64__) && defined(__linux__)
+  unsigned a = 7, b = 0, c = 0, d = 0;
+  asm volatile("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));
+  constexpr unsigned kAmxBf16 = 1u << 22, kAmxTile = 1u << 24;
+  constexpr long kRequestPermission = 0x1023, kTileData = 18;
+  bool present = (d & kAmxBf16) && (d & kAmxTile);
+  return PyBool_FromLong(present && syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0);
+#else
+  Py_RETURN_FALSE;
+#endif
+}
+
+PyMethodDef functions[] = {{"request_tiles", request_tiles, METH_NOARGS, "whether bfloat16 tile products can be used; asks the system"},
+                           {"load_blas", load_blas, METH_VARARGS, "load_blas(path, prefix, suffix): gemm kernels by dtype code"}, {}};
 
 }  // namespace
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import platform
 import struct
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +21,7 @@ from .pointwise import compile_for
 
 SMALL = 32 * 32 * 32            # multiply-adds below which the generated kernel beats a BLAS call
 CHUNK = 1 << 21                 # multiply-adds worth a chunk of a batch
+SHARED = 1 << 27                # up to here the matrices of a batch go one to a thread, beyond all threads share each
 
 _blas: dict[str, int] = {}
 _small_kernels: dict[tuple, Any] = {}
@@ -81,11 +83,30 @@ def steps(
         return None
     size = {"f32": 4, "f64": 8, "c64": 8, "c128": 16}[code]
     work = m * n * k
-    shared = batch > 1 and work < CHUNK * 8
+    shared = batch > 1 and work <= SHARED
     grain = max(1, CHUNK // work) if shared else batch
     bits = struct.unpack("<qq", struct.pack("<dd", alpha, beta))
     params = [m, n, k, left[0], right[0], out[0], left[1], right[1], a.batch * size, b.batch * size, c.batch * size, *bits, 0 if shared else 1]
     return [(blas_kernels()[code], [a.slot, b.slot, c.slot], params, batch, grain, -1)]
+
+
+def has_tiles() -> bool:
+    """Whether bfloat16 products can use tile registers."""
+    return platform.machine() in ("x86_64", "AMD64") and _C.request_tiles()
+
+
+def tile_steps(a: Matrix, b: Matrix, out: int, scratch: int, m: int, n: int, k: int) -> tuple[list[tuple], tuple[int, int]]:
+    """bfloat16 on tile registers: pack both operands, multiply. Returns steps and the sizes of the two scratch slots."""
+    from ..codegen import tiles
+
+    blocks_m, blocks_n, blocks_k = -(-m // 32), -(-n // 32), -(-k // 32)
+    left, right = compile_for(_C.device("cpu"), tiles.pack_left()), compile_for(_C.device("cpu"), tiles.pack_right())
+    made = [
+        (left, [a.slot, scratch], [m, k, blocks_k, a.row, a.col], blocks_m * 32, max(1, 32768 // k), -1),
+        (right, [b.slot, scratch + 1], [n, k, blocks_k, b.row, b.col], blocks_n * blocks_k, 32, -1),
+        (tiles.product_kernel().address, [scratch, scratch + 1, out], [m, n, blocks_k, blocks_n, n], blocks_m, max(1, blocks_m // 8), -1),
+    ]
+    return made, (blocks_m * blocks_k * 1024, blocks_n * blocks_k * 1024)
 
 
 def generated(code: str, device: Any, a: Matrix, b: Matrix, c: Matrix, m: int, n: int, k: int, batch: int, beta: float) -> tuple:

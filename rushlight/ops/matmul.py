@@ -9,10 +9,11 @@ from ..loops import expr
 from ..loops.nest import pointwise_nest
 from ..op import Composite, Extern, find_op
 from ..op.definition import KIND_PLANNED
-from ..op.gemm import Matrix, steps
+from ..op.gemm import Matrix, has_tiles, steps, tile_steps
 from ..op.pointwise import check_devices, compile_for
 
 _HALF = (_C.float16, _C.bfloat16)
+TILED = 1 << 18                 # multiply-adds from which packing for tile registers pays
 _copy_kernels: dict[tuple, Any] = {}
 
 
@@ -91,6 +92,9 @@ class _Product(Extern):
         out = Matrix(2, n, 1, m * n)
         if b.ndim == 2 and len(batch) and am.batch == m * am.row:   # one tall matrix: [batch * m, k] @ [k, n]
             m, count = m * count, 1
+        if a.dtype is _C.bfloat16 and count == 1 and m * n * k >= TILED and a.device.type == "cpu" and has_tiles():
+            made, sizes = tile_steps(am, bm, 2, 3, m, n, k)
+            return _C.Plan(2, a.device, [("new", a.dtype, shape, None, -1, 0), *(("temp", a.dtype, (s,), None, -1, 0) for s in sizes)], made)
         if a.dtype in _HALF and m * n * k > 4096:
             return None
         made = steps(a.dtype.code, a.device, am, bm, out, m, n, k, count)
