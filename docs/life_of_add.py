@@ -102,14 +102,17 @@ def main() -> None:
         x + y
     print(f"    x + y: {(time.perf_counter() - start) / number * 1e9:.0f} ns")
 
-    heading(8, "Autograd", "If an input requires grad the core also records a node, and the derivative is itself a",
-            "pointwise op, derived from the same expression:")
+    heading(8, "Autograd", "If an input requires grad the core also records a node. The derivative comes from the same",
+            "expression: for add both gradients are found to be the incoming one, so no kernel is needed; for mul",
+            "the derived gradient is a pointwise op of its own, with derivatives of any order.")
     a = rushlight.ones(4, 4, requires_grad=True)
     b = rushlight.full((4,), 2.0, requires_grad=True)
     z = a + b
     print(f"    z.grad_fn: {z.grad_fn}")
-    gradient_overload, passed, _ = overload.definition.derived(0b11)
-    print(f"    its gradient op: {gradient_overload.definition}; it reads {len(passed)} of the inputs")
+    gradient_op, _, outputs = overload.definition.derived(0b11)
+    assert gradient_op is None and outputs == (-1, -1)
+    product_gradient, passed, _ = find_op("mul").overload_list[0].definition.derived(0b11)
+    print(f"    the gradient op of mul: {product_gradient.definition}; it reads {len(passed)} of the inputs")
     z.sum().backward()
     print(f"    b was broadcast over 4 rows, so its gradient is summed back to its shape: {b.grad.tolist()}")
     assert a.grad.tolist() == [[1.0] * 4] * 4 and b.grad.tolist() == [4.0] * 4
