@@ -153,6 +153,8 @@ def left_gradient(g: Any, a: Any, b: Any) -> Any:
     """d(a @ b)/da applied to g."""
     if not a.requires_grad:
         return None
+    if a.ndim == b.ndim == 2 and not b.is_complex():   # the usual case, with nothing to fold or conjugate
+        return g @ b.transpose(0, 1)
     if b.ndim == 1:
         made = g * b.conj() if a.ndim == 1 else g.unsqueeze(-1) * b.conj()
     elif a.ndim == 1:
@@ -166,6 +168,8 @@ def right_gradient(g: Any, a: Any, b: Any) -> Any:
     """d(a @ b)/db applied to g."""
     if not b.requires_grad:
         return None
+    if a.ndim == b.ndim == 2 and not a.is_complex():
+        return a.transpose(0, 1) @ g
     if a.ndim == 1:
         made = a.conj() * g if b.ndim == 1 else a.conj().unsqueeze(-1) * g.unsqueeze(-2)
     elif b.ndim == 1:
