@@ -178,6 +178,21 @@ bool invalid_gradient(Node* from, uint32_t index, const char* format, PyObject* 
   return false;
 }
 
+// The sum over what broadcasting repeated, in the shape of the tensor that was broadcast.
+PyObject* sum_broadcast(PyObject* grad, const Expected& e) {
+  Tensor* g = as_tensor(grad);
+  int64_t dims[kMaxDims];
+  int count = 0, lead = g->ndim - e.ndim;
+  for (int i = 0; i < lead; i++) dims[count++] = i;
+  for (int i = 0; i < e.ndim; i++)
+    if (e.sizes[i] == 1 && g->sizes()[lead + i] != 1) dims[count++] = lead + i;
+  Ref over(int_tuple(dims, count));
+  if (!over) return nullptr;
+  if (!lead || count == lead) return call_method(grad, "sum", over.p, lead ? Py_False : Py_True);
+  Ref summed(call_method(grad, "sum", over.p, Py_True)), shape(int_tuple(e.sizes, e.ndim));
+  return summed && shape ? call_method(summed.p, "view", shape.p) : nullptr;
+}
+
 // Makes a gradient fit the tensor it belongs to: sums what was broadcast, casts, or explains why it cannot fit.
 bool fit(Node* from, uint32_t index, Node* to, uint32_t nr, Ref* grad) {
   Expected e;
@@ -185,10 +200,11 @@ bool fit(Node* from, uint32_t index, Node* to, uint32_t nr, Ref* grad) {
   if (!expected_of(to, nr, &e)) return true;
   if (g->dtype == e.dtype && g->device == e.device && same_shape(g, e)) return true;
   if (!same_shape(g, e)) {
-    Ref want(int_tuple(e.sizes, e.ndim)), got(int_tuple(g->sizes(), g->ndim));
-    if (!want || !got) return false;
-    if (!reducible(g, e)) return invalid_gradient(from, index, "got shape %R but expected shape compatible with %R", got.p, want.p);
-    *grad = Ref(call_method(grad->p, "sum_to_size", want.p));
+    if (!reducible(g, e)) {
+      Ref want(int_tuple(e.sizes, e.ndim)), got(int_tuple(g->sizes(), g->ndim));
+      return invalid_gradient(from, index, "got shape %R but expected shape compatible with %R", got.p, want.p);
+    }
+    *grad = Ref(sum_broadcast(grad->p, e));
     if (!*grad) return false;
     g = as_tensor(grad->p);
   }

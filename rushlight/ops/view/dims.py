@@ -121,7 +121,7 @@ class Squeeze(View):
         return Geometry(tuple(t.shape[d] for d in keep), tuple(strides[d] for d in keep))
 
     def vjp(self, g, input: Meta):
-        return {"input": g.reshape(input.shape)}
+        return {"input": g.view(input.shape) if g._is_contiguous() else g.reshape(input.shape)}
 
 
 class Expand(View):

@@ -47,7 +47,7 @@ class ViewSize(View):
         return Geometry(sizes, strides)
 
     def vjp(self, g, input: Meta):
-        return {"input": g.reshape(input.shape)}
+        return {"input": g.view(input.shape) if g._is_contiguous() else g.reshape(input.shape)}
 
 
 class ViewDtype(View):
