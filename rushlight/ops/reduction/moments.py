@@ -7,7 +7,7 @@ the distances themselves, which corrects what the mean lost to rounding. Runs ar
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from rushlight.op import find_op
@@ -29,14 +29,14 @@ class Total(Fold):
         return (a[0] + b[0],)
 
 
-@dataclass(frozen=True)
 class Moments(TwoPass):
     """Count, mean, squared distance. `outputs` is of "var", "std", "mean"."""
 
-    correction: float
-    outputs: tuple[str, ...]
     blocked = True
     first = Total()
+
+    def __init__(self, correction: float, outputs: tuple[str, ...]) -> None:
+        self.correction, self.outputs = correction, outputs
 
     def init(self, s, code):
         zero = s.const(0, "f64")
@@ -76,6 +76,9 @@ class Moments(TwoPass):
         return tuple(values[name] for name in self.outputs)
 
 
+moments = cache(Moments)   # one object per kind, so that kernels are found again
+
+
 SCHEMAS = (
     "{name}(Tensor input, bool unbiased=True) -> {returns}",
     "{name}(Tensor input, int[]? dim, bool unbiased=True, bool keepdim=False) -> {returns}",
@@ -102,7 +105,7 @@ class Variance(Reduction):
         return given.get("dim"), given.get("keepdim", False), float(correction)
 
     def fold(self, *args):
-        return Moments(self.options(*args)[2], self.outputs)
+        return moments(self.options(*args)[2], self.outputs)
 
     def check(self, input, *args):
         if rank(input.dtype) < 2:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from rushlight.loops.expr import PART
@@ -15,19 +15,13 @@ from rushlight.promotion import rank, to_float
 from .restore import as_dtype, dims_of, unreduce
 
 
-@dataclass(frozen=True)
 class PowerSum(Fold):
     """(sum |x|^p)^(1/p), with the usual limits for p of 0 and plus or minus infinity."""
 
-    p: float
-
-    @property
-    def blocked(self) -> bool:
-        return math.isfinite(self.p)
-
-    @property
-    def has_identity(self) -> bool:
-        return not (self.p == math.inf or self.p < 0)
+    def __init__(self, p: float) -> None:
+        self.p = p
+        self.blocked = math.isfinite(p)
+        self.has_identity = not (p == math.inf or p < 0)
 
     def init(self, s, code):
         code = PART.get(code, code)
@@ -59,6 +53,9 @@ class PowerSum(Fold):
         return s.pow(acc[0], s.like(1 / self.p, acc[0]))
 
 
+power_sum = cache(PowerSum)   # one object per p, so that kernels are found again
+
+
 class VectorNorm(Reduction):
     """The `ord`-norm of the elements as one vector per result."""
 
@@ -67,7 +64,7 @@ class VectorNorm(Reduction):
     method = False
 
     def fold(self, x, ord, *args):
-        return PowerSum(float(ord))
+        return power_sum(float(ord))
 
     def check(self, x, ord, dim, keepdim, dtype):
         if rank(x.dtype) < 2:
