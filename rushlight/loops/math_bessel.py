@@ -1,6 +1,6 @@
 """The modified Bessel functions I0 and I1 and their scaled forms as primitives.
 
-exp(-|x|) I(x) is a polynomial in x - 4 up to 8, and beyond it 1 / sqrt(x) times one in 1/x. The unscaled functions
+(1 + x) exp(-x) I(x) is a polynomial in x - 4 up to 8, and beyond it 1 / sqrt(x) times one in 1/x. The unscaled functions
 multiply by exp(x) before scaling by its power of two, because I0 overflows later than exp. f32 is computed in f64
 with shorter polynomials.
 """
@@ -35,7 +35,8 @@ def _scaled(t: Value, order: int, key: str) -> Pair:
     u = small - 4
     near = two_sum(like(t, near_table[key][0]), u * horner(u, near_table[key][1:]))
     if order:
-        near = pair_divide(pair_scale(near, small), two_sum(like(t, 1), small))
+        near = pair_scale(near, small)
+    near = pair_divide(near, two_sum(like(t, 1), small))
     large = max_(like(t, 8), min_(like(t, 1e300), t))
     v = 1 / large
     w = v - 0.0625

@@ -150,14 +150,16 @@ def quantile_factor(w: Value, tail: Value, deep: bool = False) -> Pair:
     """erfinv(x) / x from w + tail = -log(1 - x**2), by fits in w or sqrt(w); past w = 81 only if `deep`."""
     root = sqrt(w)
     lost = (fma(neg(root), root, w) + tail) / (root + root)
-    far = _pair_horner(root - 3.25, special.ERFINV_FAR["f64"])
-    farther = _pair_horner(root - 6.5, special.ERFINV_TAIL["f64"])
-    far = _either(lt(w, 16), far, farther)
+    # There the factor is sqrt(w) less something small and smooth.
+    less = horner(root - 3.25, special.ERFINV_FAR["f64"])
+    less = select(lt(w, 16), less, horner(root - 6.5, special.ERFINV_TAIL["f64"]))
     if deep:
-        far = _either(lt(w, 81), far, _pair_horner(root - 18, special.ERFINV_DEEP["f64"]))
-    # There the factor follows sqrt(w) with slope close to 1.
-    far = far[0], far[1] + lost
-    return _either(lt(w, 6.25), _pair_horner(w - 3.125, special.ERFINV_NEAR["f64"]), far)
+        less = select(lt(w, 81), less, horner(root - 18, special.ERFINV_DEEP["f64"]))
+    far = quick_sum(root, less + lost)
+    near = _pair_horner(w - 3.625, special.ERFINV_NEAR["f64"])
+    head, low = table.HALF_SQRT_PI["f64"]
+    centre = quick_sum(like(w, head), fma(w, horner(w - 0.5, special.ERFINV_CENTRE["f64"]), like(w, low)))
+    return _either(lt(w, 1), centre, _either(lt(w, 6.25), near, far))
 
 
 def _pair_horner(u: Value, coefficients: tuple[float, ...]) -> Pair:
