@@ -1,7 +1,10 @@
 // Samplers without per-element parameters: uniform, normal and its transforms, integers, permutations. See random.h.
 //
 // Note on rounding. PyTorch builds these with fused multiply-add on every machine it supports well, so the fused
-// operations are written out here and the compiler is told to fuse nothing else (CMakeLists.txt).
+// operations are written out here and the compiler is told to fuse nothing else (CMakeLists.txt). Logarithms and
+// trigonometry are the C library's, as in PyTorch's portable code. Its x86-64 builds differ from that code in two
+// places, which are not followed here: float32 normals from sixteen elements on use polynomials of their own (the
+// last bits differ), and on Intel processors MKL draws bernoulli_(p) and exponential_ from another generator.
 #include "sample.h"
 
 #include <numbers>
@@ -41,8 +44,13 @@ Half::operator float() const {
 Error uniform(Generator& generator, Region& region, double from, double to) {
   const std::lock_guard lock(generator.mutex);
   return for_float(region.operands[0].kind, [&]<class T>(Type<T>) -> Error {
+    // The usual [0, 1) needs no stretching, and a fused multiply is a library call on older x86-64 targets.
+    const bool is_unit = from == 0 && to == 1;
     if constexpr (std::is_same_v<T, double>) {
-      fill_blocks<T, 2>(generator, region, [=](const uint32_t* w) { return scale_unit(unit_double(join(w)), from, to); });
+      if (is_unit) fill_blocks<T, 2>(generator, region, [](const uint32_t* w) { return unit_double(join(w)); });
+      else fill_blocks<T, 2>(generator, region, [=](const uint32_t* w) { return scale_unit(unit_double(join(w)), from, to); });
+    } else if (std::is_same_v<T, float> && is_unit) {
+      fill_blocks<T, 1>(generator, region, [](const uint32_t* w) { return convert<T>(unit_float(w[0])); });
     } else {
       const float low = static_cast<float>(from), high = static_cast<float>(to);
       const float edge = convert<float>(convert<T>(high)), start = convert<float>(convert<T>(low));
@@ -226,13 +234,19 @@ Error permutation(Generator& generator, Region& region) {
     char* data = region.operands[0].data;
     const int64_t stride = region.operands[0].strides[0];
     const auto at = [=](int64_t i) -> T& { return *reinterpret_cast<T*>(data + i * stride); };
-    for (int64_t i = 0; i < n; ++i) at(i) = convert<T>(i);
-    // 32-bit draws would be visibly biased once n nears their range.
-    const bool wide = n >= static_cast<int64_t>(std::numeric_limits<uint32_t>::max() / 20);
-    for (int64_t i = 0; i < n - 1; ++i) {
-      const uint64_t left = static_cast<uint64_t>(n - i);
-      const uint64_t pick = wide ? generator.engine.next64() % left : generator.engine.next32() % static_cast<uint32_t>(left);
-      std::swap(at(i), at(i + static_cast<int64_t>(pick)));
+    if (n < static_cast<int64_t>(std::numeric_limits<uint32_t>::max() / 20)) {
+      for (int64_t i = 0; i < n; ++i) at(i) = convert<T>(i);
+      for (int64_t i = 0; i < n - 1; ++i) {
+        std::swap(at(i), at(i + generator.engine.next32() % static_cast<uint32_t>(n - i)));
+      }
+    } else {
+      // 32-bit draws would be visibly biased now; this form also builds the sequence while it shuffles.
+      for (int64_t i = 0; i < n; ++i) {
+        const int64_t pick = static_cast<int64_t>(generator.engine.next64() % static_cast<uint64_t>(i + 1));
+        at(i) = convert<T>(i);
+        at(i) = at(pick);
+        at(pick) = convert<T>(i);
+      }
     }
     return nullptr;
   });
