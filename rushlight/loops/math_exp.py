@@ -7,6 +7,8 @@ sqrt(2). Heads and tails (pairs) carry the bits that a second rounding would los
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 from rushlight.loops import coefficients as table
 from rushlight.loops.expr import (
     Value,
@@ -262,8 +264,6 @@ def log_pair(x: Value, tail: Value | None = None) -> Pair:
 
 
 def _ratio(x: Value, a: int, b: int) -> Pair:
-    from fractions import Fraction
-
     exact = Fraction(a, b)
     head = like(x, float(exact))
     return head, like(x, float(exact - Fraction(head.attr)))

@@ -128,10 +128,6 @@ def cosine_kernel(r: Value, tail: Value) -> Value:
     return head + (((1 - head) - half) + fma(z * z, poly, neg(r * tail)))
 
 
-def _flip(value: Value, negative: Value) -> Value:
-    return select(negative, neg(value), value)
-
-
 def _turn(value: Value, quadrant: Value, bit: int) -> Value:
     """`value`, negated where the bit of the quadrant is set: the bit moved onto the sign."""
     integer = INTEGER[value.dtype]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rushlight.loops.expr import Number, Value, bitcast, const, fma, neg, shl
+from rushlight.loops.expr import Number, Value, bitcast, const, fma, neg, shl, sqrt
 
 Pair = tuple[Value, Value]
 
@@ -72,14 +72,12 @@ def pair_negate(a: Pair) -> Pair:
 
 def pair_sqrt(a: Pair) -> Pair:
     """Square root of a positive pair."""
-    from rushlight.loops.expr import sqrt
-
     head = sqrt(a[0])
     left = fma(neg(head), head, a[0]) + a[1]
     return quick_sum(head, left / (head + head))
 
 
-def horner(z: Value, coefficients: Sequence[float], dtype: str | None = None) -> Value:
+def horner(z: Value, coefficients: Sequence[float]) -> Value:
     """The polynomial with these coefficients, lowest power first, at z."""
     total = like(z, coefficients[-1])
     for c in reversed(coefficients[:-1]):
