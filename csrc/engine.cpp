@@ -309,7 +309,8 @@ bool run_tensor_hooks(Node* n, PyObject** grads) {
   Ref retained(n->extra->retained ? PySequence_List(n->extra->retained) : nullptr);
   for (Py_ssize_t i = 0; retained && i < PyList_GET_SIZE(retained.p); i++) {
     PyObject* pair = PyList_GET_ITEM(retained.p, i);
-    Ref tensor = Ref::borrow(PyWeakref_GetObject(PyTuple_GET_ITEM(pair, 1)));
+    Ref tensor(PyObject_CallNoArgs(PyTuple_GET_ITEM(pair, 1)));
+    if (!tensor) return false;
     PyObject* grad = grads[PyLong_AsLong(PyTuple_GET_ITEM(pair, 0))];
     if (grad && tensor.p != Py_None && !keep_gradient(tensor.p, grad)) return false;
   }

@@ -203,7 +203,8 @@ static void move_retained(Tensor* t, Node* from, Node* to, uint32_t output_nr) {
   PyObject* list = from->extra->retained;
   for (Py_ssize_t i = PyList_GET_SIZE(list) - 1; i >= 0; i--) {
     PyObject* entry = PyList_GET_ITEM(list, i);
-    if (PyWeakref_GetObject(PyTuple_GET_ITEM(entry, 1)) != as_object(t)) continue;
+    Ref held(PyObject_CallNoArgs(PyTuple_GET_ITEM(entry, 1)));
+    if (held.p != as_object(t)) continue;
     Ref moved(Py_BuildValue("(IO)", output_nr, PyTuple_GET_ITEM(entry, 1)));
     NodeExtra* x = node_extra(to);
     if (!x->retained) x->retained = PyList_New(0);

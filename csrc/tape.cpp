@@ -504,8 +504,8 @@ static Node* make_node(Overload* op, PyObject** args, Results& results, PyObject
   return n;
 }
 
-// The usual call: one result, no lists, a derived rule already known, nothing watching. False: not that call after all,
-// and nothing was done.
+// The usual call: one result, no lists, a rule already known, nothing watching. False: not that call after all, and
+// nothing was done.
 static bool record_plainly(Overload* op, PyObject** args, Tensor* out, bool* ok) {
   auto* info = static_cast<TapeInfo*>(op->tape);
   size_t params = info->tensor_params.size();
@@ -520,8 +520,10 @@ static bool record_plainly(Overload* op, PyObject** args, Tensor* out, bool* ok)
     edges[k] = tape_edge(t);
     if (edges[k].node) mask |= uint64_t{1} << k;
   }
-  DerivedVjp* derived = info->derived[mask];
-  Node* n = derived ? node_new(NodeKind::Op, as_object(op), params, derived->params.size(), 1, out->ndim) : nullptr;
+  DerivedVjp* derived = op->mask_vjp ? info->derived[mask] : nullptr;
+  const std::vector<int>& kept = derived ? derived->params : info->saved_params;
+  bool known = mask && (derived || !op->mask_vjp), keeps_result = !derived && op->saves_result;
+  Node* n = known ? node_new(NodeKind::Op, as_object(op), params, kept.size() + keeps_result, 1, out->ndim) : nullptr;
   if (!n) {
     for (Edge& e : edges) Py_XDECREF(e.node);
     return false;
@@ -534,17 +536,19 @@ static bool record_plainly(Overload* op, PyObject** args, Tensor* out, bool* ok)
   out->output_nr = 0;
   Saved* s = n->saved();
   *ok = true;
-  for (int p : derived->params) {
-    *ok = p < 0 ? saved_pack_output(n, s, out, 0) : saved_pack_input(s, args[p]);
-    if (!*ok) break;
+  for (int p : kept) {
+    if (p < 0) *ok = saved_pack_output(n, s, out, 0);
+    else *ok = derived ? saved_pack_input(s, args[p]) : save_param(s, (*op->params)[p].save, args[p]);
+    if (!*ok) return true;
     s++;
   }
+  if (keeps_result) *ok = saved_pack_output(n, s, out, 0);
   return true;
 }
 
 bool tape_record(Overload* op, PyObject** args, PyObject* result) {
   bool ok;
-  if (op->tape && op->mask_vjp && is_tensor(result) && !as_tensor(result)->grad_fn && !(as_tensor(result)->flags & kRequiresGrad) &&
+  if (op->tape && (op->mask_vjp || op->vjp) && is_tensor(result) && !as_tensor(result)->grad_fn && !(as_tensor(result)->flags & kRequiresGrad) &&
       record_plainly(op, args, as_tensor(result), &ok))
     return ok;
   Results results;
