@@ -191,25 +191,37 @@ Error standard_gamma(Generator& generator, Region& region) {
 
 namespace {
 
-// Adds a row in the order PyTorch's sum does (short of its cascade for rows beyond 64 vectors' worth), because the
-// quotients show the sum's last bit: four accumulators of whole vectors, the ragged end, then the lanes.
+// Adds a row in the order PyTorch's sum does, because the quotients show the sum's last bit: four accumulators of
+// whole vectors, each a cascade of levels that hand over every 2^power rounds; then the ragged ends; then the lanes.
 double row_sum(const double* row, int64_t n) {
 #if defined(__aarch64__)
   constexpr int64_t kLanes = 2;
 #else
   constexpr int64_t kLanes = 4;
 #endif
-  const int64_t vectors = n / kLanes, rounds = vectors / 4;
-  double sums[4][kLanes] = {}, total = 0;
-  for (int64_t i = 0; i < vectors; ++i) {
-    double* into = sums[i < rounds * 4 ? i % 4 : 0];
-    for (int64_t lane = 0; lane < kLanes; ++lane) into[lane] += row[i * kLanes + lane];
+  constexpr int64_t kLevels = 4, kWidth = 4 * kLanes;
+  const int64_t rounds = n / kWidth, vectors = n / kLanes;
+  const int power = std::max(4, static_cast<int>(std::bit_width(static_cast<uint64_t>(std::max<int64_t>(rounds, 2) - 1))) / 4);
+  const int64_t step = int64_t{1} << power;
+  double levels[kLevels][kWidth] = {}, total = 0;
+  const auto add = [](double* into, const double* from, int64_t count) {
+    for (int64_t k = 0; k < count; ++k) into[k] += from[k];
+  };
+  for (int64_t round = 0; round < rounds;) {
+    add(levels[0], row + round * kWidth, kWidth);
+    ++round;
+    if (round % step != 0) continue;
+    for (int64_t level = 1; level < kLevels; ++level) {
+      add(levels[level], levels[level - 1], kWidth);
+      std::fill_n(levels[level - 1], kWidth, 0.0);
+      if ((round & ((step - 1) << (level * power))) != 0) break;
+    }
   }
-  for (int64_t k = 1; k < 4; ++k) {
-    for (int64_t lane = 0; lane < kLanes; ++lane) sums[0][lane] += sums[k][lane];
-  }
+  for (int64_t level = 1; level < kLevels; ++level) add(levels[0], levels[level], kWidth);
+  for (int64_t i = rounds * 4; i < vectors; ++i) add(levels[0], row + i * kLanes, kLanes);
+  for (int64_t k = 1; k < 4; ++k) add(levels[0], levels[0] + k * kLanes, kLanes);
   for (int64_t i = vectors * kLanes; i < n; ++i) total += row[i];
-  for (int64_t lane = 0; lane < kLanes; ++lane) total += sums[0][lane];
+  for (int64_t lane = 0; lane < kLanes; ++lane) total += levels[0][lane];
   return total;
 }
 
