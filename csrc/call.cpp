@@ -44,7 +44,11 @@ static PyObject* find_plan(Overload* op, PyObject** args) {
   auto& params = *op->params;
   int n = static_cast<int>(params.size());
   bool cacheable = true;
-  for (int i = 0; i < n && cacheable; i++) cacheable = add_argument(key, args[i], !key.exact && is_runtime_scalar(params[i].type));
+  for (int i = 0; i < n && cacheable; i++) {
+    bool runtime = !key.exact && is_runtime_scalar(params[i].type);
+    cacheable = add_argument(key, args[i], runtime);
+    if (op->keys_numbers && runtime) key.add(number_class(args[i]));
+  }
   if (op->inplace && key.exact) {   // writing over an operand's own bytes is planned differently
     Storage* written = as_tensor(args[0])->storage;
     for (int i = 1; i < n; i++)
@@ -326,6 +330,7 @@ static PyObject* overload_new(PyTypeObject* type, PyObject* args, PyObject* kwar
   op->records = flag(options.p, "records");
   op->is_view = flag(options.p, "is_view");
   op->saves_result = flag(options.p, "saves_result");
+  op->keys_numbers = flag(options.p, "keys_numbers");
   op->has_out = flag(options.p, "has_out");
   Py_ssize_t n = PySequence_Fast_GET_SIZE(list.p);
   if (n > kMaxParams) return PyErr_Format(PyExc_ValueError, "%U: at most %d parameters", name, kMaxParams), nullptr;

@@ -40,6 +40,7 @@ struct Overload {
   bool records;                      // has a derivative of its own (else its body records)
   bool is_view;
   bool saves_result;
+  bool keys_numbers;                 // plans differ for numbers like 2 and 0.5 (see number_class)
   bool has_out;                      // accepts out=
   std::atomic<bool>* overridden;     // library.impl registered something for it
   void* table;                       // plan table

@@ -89,6 +89,17 @@ inline bool add_argument(KeyBuilder& key, PyObject* o, bool runtime_scalar) {
   return false;
 }
 
+// Numbers an op may want compiled in (exponents: x ** 2 is a product) tell apart; the others only by sign.
+inline uint64_t number_class(PyObject* o) {
+  if (!PyFloat_Check(o) && (!PyLong_Check(o) || PyBool_Check(o))) return 0;
+  double v = PyFloat_AsDouble(o);
+  if (v == -1 && PyErr_Occurred()) return PyErr_Clear(), 1;   // an integer beyond double
+  constexpr double known[] = {-2, -1, -0.5, 0, 0.5, 1, 2, 3, 4};
+  for (int i = 0; i < 9; i++)
+    if (v == known[i]) return 16 + i;
+  return v < 0 ? 2 : 3;
+}
+
 inline uint64_t hash_words(const uint64_t* words, int n) {
   uint64_t h = 0x9E3779B97F4A7C15ull + n;
   for (int i = 0; i < n; i++) {

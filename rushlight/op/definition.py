@@ -41,6 +41,7 @@ class OpDefinition:
     dunder: ClassVar[tuple[str, ...]] = ()   # operator methods: "__add__", and reflected "__radd__"
     method_self: ClassVar[str | None] = None # the parameter a method call is made on, when it is not the first
     inplace_flag: ClassVar[bool] = False     # the function also takes a last `inplace=False`, as nn.functional's do
+    compiled_in: ClassVar[tuple[str, ...]] = ()   # number parameters for which 2, 0.5 and the like deserve their own kernel
     differentiable: ClassVar[bool] = True
     custom: ClassVar[bool] = False           # made by rushlight.library: never decomposed
     kind: ClassVar[int] = KIND_PYTHON
@@ -100,6 +101,7 @@ class OpDefinition:
             self.name, self, self.kind, params,
             run=self.run, vjp=self.positional_vjp(saved), mask_vjp=self.mask_vjp(), inplace=self.is_inplace,
             records=self.records(), is_view=self.is_view(), saves_result="result" in saved, has_out=self.out and not self.is_inplace,
+            keys_numbers=bool(self.compiled_in),
         )  # fmt: skip
 
     def mask_vjp(self) -> Callable | None:

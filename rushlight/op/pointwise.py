@@ -121,7 +121,10 @@ class Pointwise(OpDefinition):
         return _C.PointwisePlan(kernel, list(zip(operands, in_dtypes, strict=True)), out_dtypes, self.result_wrapper(len(out_dtypes)))
 
     def operand_indices(self, args: tuple) -> list[int]:
-        return [i for i, p in enumerate(self.spec.params) if p.type in OPERAND_TYPES and args[i] is not None]
+        operands = [i for i, p in enumerate(self.spec.params) if p.type in OPERAND_TYPES and args[i] is not None]
+        if not self.compiled_in:
+            return operands
+        return [i for i in operands if not (self.spec.params[i].name in self.compiled_in and is_known_number(args[i]))]
 
     def common_dtype(self, args: tuple, operands: list[int]) -> Any:
         if self.promote is Promote.KEEP:
@@ -265,6 +268,7 @@ class PointwiseVjp(Pointwise):
 
     def __init__(self, forward: Pointwise, wanted: tuple[int, ...]) -> None:
         self.forward, self.wanted = forward, wanted
+        self.compiled_in = forward.compiled_in
         self.is_mixed = forward.result in ("real", "complex") or getattr(forward, "is_mixed", False)
         self.num_grads = forward.num_results()
         self.passed = self.needed_parameters()
@@ -362,6 +366,11 @@ class PointwiseVjp(Pointwise):
 
     def result_wrapper(self, count: int) -> None:
         return None
+
+
+def is_known_number(value: Any) -> bool:
+    """Whether `value` is one of the numbers the core's plan keys tell apart (csrc/table.h, number_class)."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and value in (-2, -1, -0.5, 0, 0.5, 1, 2, 3, 4)
 
 
 def used_args(values: list[Any]) -> set[int]:

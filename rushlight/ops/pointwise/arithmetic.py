@@ -159,10 +159,8 @@ class Fmod(Pointwise):
 class Pow(Pointwise):
     """input ** exponent."""
 
-    schema = (
-        "pow(Tensor input, int exponent) -> Tensor",  # compiled in: x ** 2 is a product
-        "pow(Tensor|Scalar input, Tensor|Scalar exponent) -> Tensor",
-    )
+    schema = "pow(Tensor|Scalar input, Tensor|Scalar exponent) -> Tensor"
+    compiled_in = ("exponent",)
     dunder = ("__pow__", "__rpow__", "__ipow__")
     onnx = "Pow"
 
@@ -179,15 +177,19 @@ class Pow(Pointwise):
     def expr(self, s, x, exponent):
         return power(s, x, exponent)
 
-    def vjp(self, s, g, input, exponent, result):
-        return power_vjp(s, g, input, exponent, result)
+    def vjp(self, s, g, input, exponent):
+        return power_vjp(s, g, input, exponent)
 
 
 class FloatPower(Pointwise):
     """input ** exponent in double precision."""
 
     schema = "float_power(Tensor|Scalar input, Tensor|Scalar exponent) -> Tensor"
+    compiled_in = ("exponent",)
     promote = Promote.TO_DOUBLE
+
+    def common_dtype(self, args, operands):
+        return result_type_of(args)
 
     def check(self, input, exponent):
         wanted = "complex128" if is_complex(input) or is_complex(exponent) else "float64"
@@ -197,16 +199,16 @@ class FloatPower(Pointwise):
     def expr(self, s, x, exponent):
         return power(s, x, exponent)
 
-    def vjp(self, s, g, input, exponent, result):
-        return power_vjp(s, g, input, exponent, result)
+    def vjp(self, s, g, input, exponent):
+        return power_vjp(s, g, input, exponent)
 
 
 def power(s, x, exponent):
-    """x ** exponent; small integers, which arrive as plain numbers, become products."""
+    """x ** exponent; known numbers arrive plain and become products and roots."""
     return s.pow(x, exponent) if isinstance(exponent, Value) else s.pow(x, s.const(exponent, x.dtype))
 
 
-def power_vjp(s, g, x, exponent, result):
+def power_vjp(s, g, x, exponent):
     """Gradients of a power: 0 where the exponent is 0, and no 0 * log(0) where the base is."""
     if not isinstance(exponent, Value):
         if exponent == 0:
@@ -214,7 +216,7 @@ def power_vjp(s, g, x, exponent, result):
         return {"input": g * s.conj(exponent * power(s, x, exponent - 1))}
     to_base = s.where(s.eq(exponent, 0), 0, g * s.conj(exponent * s.pow(x, exponent - 1)))
     flat = s.eq(x, 0) & (s.real(exponent) >= 0)
-    to_exponent = s.where(flat, 0, g * s.conj(result * s.log(s.where(flat, 1, x))))
+    to_exponent = s.where(flat, 0, g * s.conj(s.pow(x, exponent) * s.log(s.where(flat, 1, x))))
     return {"input": to_base, "exponent": to_exponent}
 
 
