@@ -1,6 +1,7 @@
 """Order: sort, topk, unique, searchsorted, bincount, histc.
 
-Comparison sorts have no loop form; NumPy's run on the tensors' own memory. NaN sorts as the largest number.
+Short dims are sorted by a kernel; longer ones have no loop form, so NumPy sorts the tensors' own memory. NaN sorts as
+the largest number.
 """
 
 from __future__ import annotations
@@ -8,8 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 from rushlight import _C
-from rushlight.op import Composite, Extern, Meta, Spec, find_op, wrap_dim
-from rushlight.op.definition import OpDefinition
+from rushlight.op import Composite, Extern, Meta, Spec, find_op, result_type, wrap_dim
+from rushlight.op.definition import KIND_PLANNED, OpDefinition
+from rushlight.op.ranks import rank_plan
 from rushlight.ops.reduction.extremes import selected_gradient
 from rushlight.promotion import rank
 
@@ -57,6 +59,14 @@ class Sort(Extern):
         "sort(Tensor input, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)",
         "sort(Tensor input, *, bool? stable, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)",
     )
+
+    kind = KIND_PLANNED
+
+    def plan(self, args):
+        input = args[0]
+        self.meta(*args)
+        dim, descending = self.options(*args)
+        return rank_plan(input, dim, input.shape[dim] if input.ndim else 1, descending, result_type("sort", self.spec.return_names))
 
     def options(self, *args: Any) -> tuple[int, bool]:
         given = {p.name: a for p, a in zip(self.spec.params, args, strict=True)}
@@ -107,6 +117,13 @@ class TopK(Extern):
     """The `k` largest (or smallest) elements along `dim`, and where they are."""
 
     schema = "topk(Tensor input, int k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, Tensor indices)"
+
+    kind = KIND_PLANNED
+
+    def plan(self, args):
+        input, k, dim, largest, _ = args
+        self.meta(*args)
+        return rank_plan(input, wrap_dim("topk", dim, input.ndim), k, largest, result_type("topk", self.spec.return_names))
 
     def meta(self, input, k, dim, largest, sorted):
         refuse_complex("topk", input)

@@ -25,7 +25,7 @@ def sample(dtype: str, *shape: int):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16", "int64", "uint8", "bool"])
 def test_sort_is_stable(dtype):
-    for shape, dim in (((40,), 0), ((5, 9), -1), ((5, 9), 0), ((3, 4, 5), 1)):
+    for shape, dim in (((40,), 0), ((90,), 0), ((5, 9), -1), ((5, 9), 0), ((3, 4, 5), 1), ((3, 70), 1)):
         x = sample(dtype, *shape)
         for descending in (False, True):
             agree(lambda m, t, d=dim, r=descending: m.sort(t, dim=d, descending=r, stable=True), x, what=f"sort {dtype} {shape} {dim} {descending}")
@@ -44,6 +44,13 @@ def test_topk():
         agree(lambda m, t, k=k: (t.topk(k), t.topk(k, largest=False), t.topk(min(k, 3), dim=0), m.topk(t, k, -1, True, True)), x)
     agree(lambda m, t: t.topk(21), x)
     agree(lambda m, t: t.topk(1), torch.tensor(3.0))
+
+
+def test_long_topk_and_nan():
+    x = torch.randperm(600, generator=torch.Generator().manual_seed(1)).reshape(3, 200).double()
+    x[0, 5] = nan
+    for k in (1, 7, 200):
+        agree(lambda m, t, k=k: (t.topk(k), t.topk(k, largest=False), m.sort(t, descending=True, stable=True)), x)
 
 
 def test_empty_and_scalar():
