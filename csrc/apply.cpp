@@ -123,15 +123,21 @@ static bool take(PyObject* item, PyObject** slot, Edge& edge) {
   return true;
 }
 
-// Sorts a vjp's answer (one item per tensor parameter; a list for list parameters) into one gradient per edge.
+// Sorts a vjp's answer (by name or one item per tensor parameter; a list for list parameters) into gradients per edge.
 static bool distribute(Node* n, Overload* op, TapeInfo* info, PyObject* result, PyObject** out) {
   size_t params = info->tensor_params.size();
+  bool by_name = PyDict_Check(result);
   bool aligned = PyTuple_Check(result) && static_cast<size_t>(PyTuple_GET_SIZE(result)) == params;
-  if (!aligned && params != 1) return wrong_answer(op, result, "one gradient (or None) per tensor parameter");
+  if (!aligned && !by_name && params != 1) return wrong_answer(op, result, "one gradient (or None) per tensor parameter");
   Edge* edges = n->edges();
   uint32_t e = 0;
   for (size_t k = 0; k < params; k++) {
     PyObject* item = aligned ? PyTuple_GET_ITEM(result, k) : result;
+    if (by_name) {
+      item = PyDict_GetItemWithError(result, (*op->params)[info->tensor_params[k]].name);
+      if (!item && PyErr_Occurred()) return false;
+      if (!item) item = Py_None;
+    }
     ParamType type = (*op->params)[info->tensor_params[k]].type;
     if (type != ParamType::TensorList && type != ParamType::OptTensorList) {
       if (!take(item, out + e, edges[e])) return false;

@@ -486,7 +486,8 @@ bool Task::run(Node* n) {
 }
 
 bool Task::loop() {
-  while (!ready.empty()) {
+  for (uint32_t ran = 1; !ready.empty(); ran++) {
+    if (ran % 256 == 0 && PyErr_CheckSignals()) return false;
     std::pop_heap(ready.begin(), ready.end());
     Node* n = ready.back().node;
     ready.pop_back();

@@ -6,6 +6,7 @@ gradients whose shape does not fit, and outputs that were never recorded.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -84,6 +85,12 @@ def backward(
     given = (None,) * len(roots) if grad_tensors is None else as_tuple(grad_tensors)
     if len(given) != len(roots):
         raise RuntimeError(f"got {len(roots)} tensors and {len(given)} gradients")
+    if create_graph:
+        warnings.warn(
+            "backward() with create_graph=True makes a reference cycle between a leaf and its gradient, which can leak memory. "
+            "Use autograd.grad() to differentiate again, or set .grad to None when done.",
+            stacklevel=2,
+        )
     keep = create_graph if retain_graph is None else retain_graph
     _C._run_backward(roots, make_gradients(roots, given), keep, create_graph, wanted, True)
 

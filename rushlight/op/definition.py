@@ -110,7 +110,7 @@ class OpDefinition:
     def positional_vjp(self, saved: dict[str, int]) -> Callable | None:
         """The vjp as the tape calls it: gradient, then saved values by parameter order, then the result.
 
-        Returns gradients aligned with the tensor parameters.
+        Answers with gradients by parameter name, or as a tuple aligned with the tensor parameters.
         """
         rule = type(self).vjp
         if rule is None:
@@ -127,12 +127,13 @@ class OpDefinition:
                 kept["result"] = values[len(order)]
             return rule(self, g, **kept, **absent)
 
-        # Rules usually name their parameters in the schema's order: then no dictionary is needed to call them.
-        given = [*order, "result"] if keeps_result else order
-        ask = functools.partial(rule, self) if not absent and list(saved) == given else named
+        # Rules usually name their parameters in the schema's order: then the tape calls them as they are, and looks the
+        # gradients up by name itself.
+        if not absent and list(saved) == ([*order, "result"] if keeps_result else order):
+            return functools.partial(rule, self)
 
         def vjp(g: Any, *values: Any) -> tuple:
-            grads = ask(g, *values)
+            grads = named(g, *values)
             return tuple([grads.get(name) for name in tensors])
 
         return vjp
