@@ -1,5 +1,7 @@
 #include "geometry.h"
 
+#include <algorithm>
+
 namespace rl {
 
 void contiguous_strides(const int64_t* sizes, int ndim, int64_t* strides) {
@@ -89,8 +91,9 @@ int64_t span_elements(const int64_t* sizes, const int64_t* strides, int ndim) {
 bool view_strides(const int64_t* sizes, const int64_t* strides, int ndim, const int64_t* new_sizes, int new_ndim, int64_t* out) {
   int64_t numel = 1;
   for (int i = 0; i < ndim; i++) numel *= sizes[i];
-  if (numel == 0) {
-    contiguous_strides(new_sizes, new_ndim, out);
+  if (numel == 0) {   // nothing to reach: the same sizes keep their strides, others are row-major
+    if (ndim == new_ndim && std::equal(sizes, sizes + ndim, new_sizes)) std::copy(strides, strides + ndim, out);
+    else contiguous_strides(new_sizes, new_ndim, out);
     return true;
   }
   // Walk chunks of old dims that are contiguous with each other; new dims must tile each chunk exactly.

@@ -26,13 +26,20 @@ bool tape_set_view(Tensor* out, Tensor* base, bool multi_output) {
   return true;
 }
 
+// An op that is no method of tensors, by name.
+static PyObject* call_function(const char* name, PyObject* argument) {
+  Ref registry(PyImport_ImportModule("rushlight.op"));
+  Ref op(registry ? PyObject_CallMethod(registry.p, "find_op", "s", name) : nullptr);
+  return op ? PyObject_CallOneArg(op.p, argument) : nullptr;
+}
+
 // A view of `source` that covers what `like` covers of its base. `shift` is added to like's offset (in like's
 // elements). Recorded like any op when grad mode is on.
 static PyObject* alias_like(PyObject* source, Tensor* like, int64_t shift) {
   DType from = as_tensor(source)->dtype;
   bool pack = is_complex(like->dtype) && !is_complex(from);
   Ref unpacked = Ref::borrow(source);
-  if (is_complex(from) && !is_complex(like->dtype)) unpacked = Ref(call_method(source, "view_as_real"));
+  if (is_complex(from) && !is_complex(like->dtype)) unpacked = Ref(call_function("view_as_real", source));
   if (!unpacked) return nullptr;
   int64_t sizes[kMaxDims + 1], strides[kMaxDims + 1];
   int n = like->ndim;
@@ -49,7 +56,7 @@ static PyObject* alias_like(PyObject* source, Tensor* like, int64_t shift) {
   if (!size || !stride || !offset) return nullptr;
   Ref strided(call_method(unpacked.p, "as_strided", size.p, stride.p, offset.p));
   if (!strided || !pack) return strided.release();
-  return call_method(strided.p, "view_as_complex");
+  return call_function("view_as_complex", strided.p);
 }
 
 static const char* kMultiOutput =
@@ -186,6 +193,8 @@ bool tape_rebase(Overload* op, PyObject** args, Tensor* self, PyObject* kept_sel
   Saved* saved = n->saved();
   for (uint16_t i = 0; i < n->num_saved; i++)
     if (saved[i].kind == SavedKind::Output) saved[i].version = self->current_version();
+  // A view's own grad_fn is remade from its base, so it never tells this node when it dies.
+  if (self->view && self->view->is_grad_view) saved_keep_output(n, self);
   bool ok = tape_rebase_node(self, n);
   Py_DECREF(n);
   return ok;

@@ -108,6 +108,29 @@ class Copy(_Move):
         return input
 
 
+class CopyNumber(_Move):
+    """A number written over every element, as `fill_` does."""
+
+    schema = "copy.number(Tensor input, Scalar src, bool non_blocking=False) -> Tensor"
+    function = False
+    inplace = only_inplace = True
+
+    def expr(self, s, input, src, non_blocking):
+        return src
+
+    def vjp(self, s, g):
+        return {"input": s.const(0, g.dtype)}
+
+    def operand_indices(self, args):
+        return [1] if self.is_inplace else [0, 1]
+
+    def common_dtype(self, args, operands):
+        return args[0].dtype
+
+    def output_dtype(self, common, args, k, value):
+        return args[0].dtype
+
+
 def transfer(target: Any, source: Any) -> None:
     """Bytes of a contiguous tensor to a contiguous tensor of the same type on another device."""
     nbytes = source.numel() * source.itemsize

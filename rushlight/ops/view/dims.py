@@ -145,8 +145,10 @@ class Expand(View):
                 raise RuntimeError(f"expand: sizes must not be negative, got {list(size)}")
             result = have if want == -1 else want
             sizes.append(result)
-            strides.append(0 if i < extra or (have == 1 and result != 1) else own[i - extra])
-        return Geometry(tuple(sizes), tuple(strides))
+            strides.append(0 if have == 1 and result != 1 else None if i < extra else own[i - extra])
+        for i in reversed(range(extra if t.ndim else 0)):   # a new dim of size one has the stride a dense one would have
+            strides[i] = sizes[i + 1] * strides[i + 1] if strides[i] is None and i + 1 < len(size) else strides[i]
+        return Geometry(tuple(sizes), tuple(s or 0 for s in strides))
 
     def vjp(self, g, input: Meta):
         return {"input": g.sum_to_size(input.shape)}

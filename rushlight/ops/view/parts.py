@@ -302,7 +302,9 @@ class Split(View):
 
 def join(grads: Any, meta: Any, d: int, lengths: list[int]) -> Any:
     """Gradients of parts put back side by side, zeros where there is none."""
-    parts = [meta.zeros(_with(meta.shape, d, n)) if p is None else p for p, n in zip(grads, lengths, strict=True)]
+    grads = grads if isinstance(grads, tuple) else (grads,)   # an op with a single part gets its gradient bare
+    zeros = find_op("zeros")
+    parts = [zeros(_with(meta.shape, d, n), dtype=meta.dtype, device=meta.device) if p is None else p for p, n in zip(grads, lengths, strict=True)]
     return find_op("cat")(parts, d)
 
 
@@ -323,7 +325,7 @@ class Unbind(View):
 
     def geometry(self, t, dim):
         if t.ndim == 0:
-            raise RuntimeError("Dimension specified as 0 but tensor has no dimensions")
+            raise IndexError("unbind: Dimension specified as 0 but tensor has no dimensions")
         d = wrap_dim("unbind", dim, t.ndim)
         strides = t.stride()
         sizes, rest = (*t.shape[:d], *t.shape[d + 1 :]), (*strides[:d], *strides[d + 1 :])
@@ -332,7 +334,8 @@ class Unbind(View):
     def vjp(self, g, input: Meta, dim):
         d = dim % len(input.shape)
         lengths = [1] * input.shape[d]
-        return {"input": join([None if p is None else p.unsqueeze(d) for p in g], input, d, lengths)}
+        parts = g if isinstance(g, tuple) else (g,)
+        return {"input": join(tuple(None if p is None else p.unsqueeze(d) for p in parts), input, d, lengths)}
 
 
 class Chunk(Composite):
