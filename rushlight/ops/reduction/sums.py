@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from rushlight import _C
-from rushlight.op import Composite, Meta
+from rushlight.op import Composite, Meta, find_op
 from rushlight.op.pointwise import compute_code
 from rushlight.op.reduction import Reduction, Types
 from rushlight.promotion import rank
 
-from .restore import as_dtype, count_of, dims_of, unreduce
+from .restore import as_dtype, count_of, unreduce
 
 
 def summed_types(input: Any, dtype: Any) -> Types:
@@ -70,12 +70,10 @@ class Mean(Reduction):
     def types(self, input, dtype, *args):
         out = dtype or input.dtype
         if rank(out) < 2:
-            kind, what = ("Optional", "Output") if dtype else ("Input", "Input")
+            what = "Optional" if dtype else "Input"
             raise RuntimeError(
                 f"mean(): could not infer output dtype. {what} dtype must be either a floating point or complex dtype. Got: {out.name}"
-                if kind == "Input" else
-                f"mean(): could not infer output dtype. Optional dtype must be either a floating point or complex dtype. Got: {out.name}"
-            )  # fmt: skip
+            )
         return Types(out.code, compute_code(out.code), (out,))
 
     init = Sum.init
@@ -144,16 +142,10 @@ def others_product(x: Any, dim: int) -> Any:
         return x
     one = x.detach().narrow(dim, 0, 1) * 0 + 1
     one = one.nan_to_num(1.0, 1.0, 1.0) if x.dtype.is_floating_point else one
-    cat = _cat()
+    cat = find_op("cat")
     before = cat([one, x.narrow(dim, 0, n - 1)], dim).cumprod(dim)
     after = cat([one, x.flip(dim).narrow(dim, 0, n - 1)], dim).cumprod(dim).flip(dim)
     return before * after
-
-
-def _cat() -> Any:
-    from rushlight.op import find_op  # cat is defined with the indexed ops, which build on sums
-
-    return find_op("cat")
 
 
 class CountNonzero(Reduction):
@@ -188,5 +180,3 @@ class Trace(Composite):
             raise RuntimeError(f"trace: expected a matrix, but got a {input.ndim}-D tensor")
         return input.diagonal().sum()
 
-
-__all__ = ["CountNonzero", "Mean", "NanMean", "NanSum", "Prod", "Sum", "Trace", "dims_of"]
