@@ -19,7 +19,24 @@ from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
 from .. import _C
-from ..loops.expr import Value, and_, bitcast, cast, complex_, const, ge, idiv, irem, load, lt, max_, min_, select, var, walk
+from ..loops.expr import (
+    Value,
+    and_,
+    bitcast,
+    cast,
+    complex_,
+    const,
+    ge,
+    idiv,
+    irem,
+    load,
+    lt,
+    max_,
+    min_,
+    select,
+    var,
+    walk,
+)
 from ..loops.nest import Check, For, Nest, Statement, Store, operands, rows
 from .definition import KIND_PLANNED, OpDefinition
 from .extern import Spec
