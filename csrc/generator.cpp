@@ -193,18 +193,26 @@ PyType_Spec generator_spec = {"rushlight._C.Generator", sizeof(GeneratorObject),
 
 // ---- sample(generator, name, tensors, a, b) -------------------------------------------------------------------
 
-bool read_region(PyObject* tensors, Region* region) {
+// False with an exception if these are no tensors, without one if some live on another device.
+bool are_on_host(PyObject* tensors) {
   if (!PyTuple_Check(tensors) || PyTuple_GET_SIZE(tensors) == 0) {
     PyErr_SetString(PyExc_TypeError, "sample: expected a non-empty tuple of tensors");
     return false;
   }
   for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(tensors); ++k) {
     PyObject* item = PyTuple_GET_ITEM(tensors, k);
-    if (!is_tensor(item) || as_tensor(item)->device.type != kCPU) {
-      PyErr_SetString(PyExc_TypeError, "sample: expected tensors on the CPU");
+    if (!is_tensor(item)) {
+      PyErr_Format(PyExc_TypeError, "sample: expected tensors, got %s", Py_TYPE(item)->tp_name);
       return false;
     }
-    const Tensor* t = as_tensor(item);
+    if (as_tensor(item)->device.type != kCPU) return false;
+  }
+  return true;
+}
+
+bool read_region(PyObject* tensors, Region* region) {
+  for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(tensors); ++k) {
+    const Tensor* t = as_tensor(PyTuple_GET_ITEM(tensors, k));
     const random::Kind kind = random::kind_of(info(t->dtype).code);
     if (kind == random::Kind::unknown) {
       PyErr_Format(PyExc_NotImplementedError, "sample: not implemented for %s", info(t->dtype).name);
@@ -275,6 +283,7 @@ PyObject* sample(PyObject*, PyObject* args) {
     PyErr_Format(PyExc_TypeError, "generator: expected a Generator, got %s", Py_TYPE(generator)->tp_name);
     return nullptr;
   }
+  if (!are_on_host(tensors)) return PyErr_Occurred() ? nullptr : Py_NewRef(Py_False);
   Region region;
   if (!read_region(tensors, &region)) return nullptr;
   const bool is_range = std::string_view(name) == "range";
@@ -303,12 +312,13 @@ PyObject* sample(PyObject*, PyObject* args) {
     PyErr_SetString(PyExc_RuntimeError, error);
     return nullptr;
   }
-  Py_RETURN_NONE;
+  Py_RETURN_TRUE;
 }
 
 PyMethodDef functions[] = {
     {"sample", sample, METH_VARARGS,
-     "sample(generator, name, tensors, a=0, b=0): fill tensors[0], reading the others. None: the default generator."},
+     "sample(generator, name, tensors, a=0, b=0): fill tensors[0], reading the others. None: the default generator. "
+     "False, with nothing drawn, where a tensor is not on the CPU."},
     {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace

@@ -140,6 +140,15 @@ Kind kind_of(std::string_view code) {
   return Kind::unknown;
 }
 
+namespace {
+
+int64_t item_size(Kind kind) {
+  static constexpr int64_t sizes[] = {1, 2, 4, 8, 1, 2, 4, 8, 1, 2, 2, 4, 8};
+  return sizes[static_cast<int>(kind)];
+}
+
+}  // namespace
+
 int64_t Region::numel() const {
   int64_t n = 1;
   for (const int64_t size : sizes) n *= size;
@@ -147,8 +156,7 @@ int64_t Region::numel() const {
 }
 
 bool Region::is_contiguous() const {
-  static constexpr int64_t item_sizes[] = {1, 2, 4, 8, 1, 2, 4, 8, 1, 2, 2, 4, 8};
-  int64_t expected = item_sizes[static_cast<int>(operands[0].kind)];
+  int64_t expected = item_size(operands[0].kind);
   for (size_t d = sizes.size(); d-- > 0;) {
     if (sizes[d] != 1 && operands[0].strides[d] != expected) return false;
     expected *= sizes[d];
@@ -190,6 +198,12 @@ void append_dim(Region& to, const Region& from, size_t d) {
 
 void Region::normalise() {
   const size_t ndim = sizes.size();
+  if (ndim == 1) return;
+  if (operands.size() == 1 && is_contiguous()) {
+    sizes = {numel()};
+    operands[0].strides = {item_size(operands[0].kind)};
+    return;
+  }
   std::vector<size_t> order(ndim);  // innermost first
   for (size_t i = 0; i < ndim; ++i) order[i] = ndim - 1 - i;
   // Insertion sort, because compare_dims is no total order: a pair the operands do not rank is skipped over.

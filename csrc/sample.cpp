@@ -128,12 +128,12 @@ void normal_blocks(Generator& generator, T* data, int64_t n, Compute<T> mean, Co
   }
 }
 
-// A sampler whose double result takes exactly one uniform double.
-template <Cost cost, class F>
+// A sampler whose (costly) double result takes exactly one uniform double.
+template <class F>
 Error one_unit(Generator& generator, Region& region, bool any_dtype, F transform) {
   const std::lock_guard lock(generator.mutex);
   const auto body = [&]<class T>(Type<T>) -> Error {
-    fill_blocks<T, 2, cost>(generator, region,
+    fill_blocks<T, 2, Cost::Heavy>(generator, region,
                             [=](const uint32_t* w) { return convert<T>(transform(unit_double(join(w)))); });
     return nullptr;
   };
@@ -164,20 +164,28 @@ Error log_normal(Generator& generator, Region& region, double mean, double std) 
 }
 
 Error cauchy(Generator& generator, Region& region, double median, double sigma) {
-  return one_unit<Cost::Heavy>(generator, region, false,
+  return one_unit(generator, region, false,
                   [=](double u) { return std::fma(sigma, std::tan(std::numbers::pi * (u - 0.5)), median); });
 }
 
 Error exponential(Generator& generator, Region& region, double rate) {
-  return one_unit<Cost::Heavy>(generator, region, false, [=](double u) { return -1.0 / rate * std::log1p(-u); });
+  return one_unit(generator, region, false, [=](double u) { return -1.0 / rate * std::log1p(-u); });
 }
 
 Error geometric(Generator& generator, Region& region, double p) {
-  return one_unit<Cost::Heavy>(generator, region, true, [=](double u) { return std::ceil(std::log(u) / std::log1p(-p)); });
+  return one_unit(generator, region, true, [=](double u) { return std::ceil(std::log(u) / std::log1p(-p)); });
 }
 
 Error bernoulli(Generator& generator, Region& region, double p, double one) {
-  return one_unit<Cost::Cheap>(generator, region, true, [=](double u) { return u < p ? one : 0.0; });
+  const std::lock_guard lock(generator.mutex);
+  // A uniform k / 2^53 is below p exactly when the integer k is below p * 2^53, rounded up.
+  const uint64_t threshold = static_cast<uint64_t>(std::ceil(std::ldexp(p, 53)));
+  return for_any(region.operands[0].kind, [&]<class T>(Type<T>) -> Error {
+    const T hit = convert<T>(one), miss = convert<T>(0);
+    fill_blocks<T, 2>(generator, region,
+                      [=](const uint32_t* w) { return (join(w) & ((uint64_t{1} << 53) - 1)) < threshold ? hit : miss; });
+    return nullptr;
+  });
 }
 
 Error random_range(Generator& generator, Region& region, uint64_t range, int64_t base) {
@@ -189,8 +197,12 @@ Error random_range(Generator& generator, Region& region, uint64_t range, int64_t
     if (range >= uint64_t{1} << 28) {
       fill_blocks<T, 2>(generator, region, [=](const uint32_t* w) { return place(join(w)); });
     } else {
-      const uint32_t small = static_cast<uint32_t>(range);
-      fill_blocks<T, 1>(generator, region, [=](const uint32_t* w) { return convert<T>(w[0] % small + base); });
+      // The remainder by two multiplications (Lemire, Kaser and Kurz 2019), exact for 32-bit operands.
+      const uint64_t inverse = std::numeric_limits<uint64_t>::max() / range + 1;
+      fill_blocks<T, 1>(generator, region, [=](const uint32_t* w) {
+        const uint64_t remainder = static_cast<unsigned __int128>(inverse * w[0]) * range >> 64;
+        return convert<T>(static_cast<int64_t>(remainder) + base);
+      });
     }
     return nullptr;
   });

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import struct
 import warnings
+from functools import lru_cache
 from typing import Any
 
 from .. import _C
@@ -21,18 +22,14 @@ from ..op.out import resize_output
 from ..promotion import default_dtype
 
 FLOATS = (_C.float16, _C.bfloat16, _C.float32, _C.float64)
-WIDE_UNSIGNED = (_C.uint16, _C.uint32, _C.uint64)
-LARGEST = {d: finfo(d).max for d in FLOATS}
 # Up to this power of two a type counts every integer.
 DIGITS = {_C.float16: 11, _C.bfloat16: 8, _C.float32: 24, _C.float64: 53}
+COUNTABLE = frozenset((_C.bool, _C.uint8, _C.int8, _C.int16, _C.int32, _C.int64, *FLOATS))
 
 
 def draw(name: str, generator: Any, out: Any, *parameters: Any, reads: tuple = ()) -> Any:
     """Fill `out` by the core's sampler `name`; tensors in `reads` give per-element parameters."""
-    kind = out.device.type
-    if kind == "cpu":
-        _C.sample(generator, name, (out, *reads), *parameters)
-    elif kind != "meta":
+    if not _C.sample(generator, name, (out, *reads), *parameters) and not out.is_meta:
         host = _C.empty(out.shape, out.stride() if out._is_dense() else None, out.dtype, "cpu")
         _C.sample(generator, name, (host, *(r.to("cpu") for r in reads)), *parameters)
         out.copy_(host)
@@ -60,51 +57,69 @@ def to_single(value: float) -> float:
     return struct.unpack("f", struct.pack("f", value))[0]
 
 
-# --- fills, as functions ----------------------------------------------------------------------------------------------
+# --- laws: parameters checked once per dtype, as what the core's sampler is called with --------------------------------
 
 
-def fill_uniform(out: Any, low: float, high: float, generator: Any) -> Any:
+@lru_cache(maxsize=1024)
+def uniform_law(dtype: Any, low: float, high: float) -> tuple:
     """Uniform numbers in [low, high)."""
-    if out.dtype.is_complex:
-        fill_uniform(as_real(out), low, high, generator)
-        return out
-    largest = LARGEST.get(out.dtype)
-    if largest is None:
-        refuse_dtype("uniform_", out.dtype)
+    real = dtype.to_real() if dtype.is_complex else dtype
+    if real not in FLOATS:
+        refuse_dtype("uniform_", dtype)
+    largest = finfo(real).max
     for label, bound in (("from", low), ("to", high)):
         if not -largest <= bound <= largest:
-            raise RuntimeError(f"uniform_: {label} is out of bounds for {out.dtype.name}, got {bound}.")
+            raise RuntimeError(f"uniform_: {label} is out of bounds for {dtype.name}, got {bound}.")
     if low > high:
         raise RuntimeError(f"uniform_: expected a [from, to) range, got from={low} > to={high}.")
     if high - low > largest:
         raise RuntimeError(f"uniform_: expected to - from <= {largest}, got from={low} and to={high}.")
-    return draw("uniform", generator, out, low, high)
+    return "uniform", low, high
+
+
+@lru_cache(maxsize=1024)
+def normal_law(dtype: Any, mean: float, std: float) -> tuple:
+    """Normal numbers; the parts of complex ones share the variance."""
+    if not std >= 0:
+        refuse("normal", "std >= 0.0", std)
+    if dtype.is_complex:
+        return "normal", mean, std / math.sqrt(2)
+    if dtype not in FLOATS:
+        refuse_dtype("normal", dtype)
+    return "normal", mean, std
+
+
+def draw_law(law: tuple, out: Any, generator: Any) -> Any:
+    """Fill `out`, of any dtype, by a law made for it."""
+    name, *parameters = law
+    if out.dtype.is_complex:
+        draw(name, generator, as_real(out), *parameters)
+        return out
+    return draw(name, generator, out, *parameters)
+
+
+def fill_uniform(out: Any, low: float, high: float, generator: Any) -> Any:
+    """Uniform numbers in [low, high)."""
+    return draw_law(uniform_law(out.dtype, low, high), out, generator)
 
 
 def fill_normal(out: Any, mean: float, std: float, generator: Any) -> Any:
-    """Normal numbers; a complex tensor's parts share the variance."""
-    if not std >= 0:
-        refuse("normal", "std >= 0.0", std)
-    if out.dtype.is_complex:
-        draw("normal", generator, as_real(out), mean, std / math.sqrt(2))
-        return out
-    if out.dtype not in FLOATS:
-        refuse_dtype("normal", out.dtype)
-    return draw("normal", generator, out, mean, std)
+    """Normal numbers."""
+    return draw_law(normal_law(out.dtype, mean, std), out, generator)
 
 
 def fill_bernoulli(out: Any, p: float, generator: Any, one: float = 1.0) -> Any:
     """`one` with probability p, else zero."""
     if not 0 <= p <= 1:
         refuse("bernoulli_", "p to be in [0, 1]", p)
-    if out.dtype.is_complex or out.dtype in WIDE_UNSIGNED or out.dtype.name.startswith("float8"):
+    if out.dtype not in COUNTABLE:
         refuse_dtype("bernoulli_", out.dtype)
     return draw("bernoulli", generator, out, p, one)
 
 
 def fill_bernoulli_tensor(out: Any, p: Any, generator: Any) -> Any:
     """One with the probability the tensor `p` gives each element, else zero."""
-    if out.dtype.is_complex or out.dtype in WIDE_UNSIGNED or out.dtype.name.startswith("float8"):
+    if out.dtype not in COUNTABLE:
         refuse_dtype("bernoulli_", out.dtype)
     if p.dtype not in FLOATS:
         refuse_dtype("bernoulli_: p", p.dtype)
@@ -128,7 +143,7 @@ def _range_of(dtype: Any) -> tuple[int, int]:
     if dtype is _C.bool:
         return 0, 1
     if dtype in FLOATS:
-        largest = int(LARGEST[dtype])
+        largest = int(finfo(dtype).max)
         return -largest, largest
     if dtype.is_complex or dtype.is_floating_point:
         raise RuntimeError(f"random_: expected an integral, floating point or boolean tensor, got {dtype.name}.")
@@ -163,30 +178,19 @@ def _representable_to(high: int, digits: int) -> int:
     return rounded - (1 << max(abs(high - 1).bit_length() - 1 - digits + 1, 0))
 
 
-def _check_bounds(dtype: Any, low: int, last: int) -> None:
-    smallest, largest = _range_of(dtype)
-    for label, value in (("from", low), ("to - 1", last)):
-        if not smallest <= value <= largest:
-            raise RuntimeError(f"random_: {label} is out of bounds for {dtype.name}, got {value}.")
-        limit = 1 << DIGITS.get(dtype, 64)
-        if not -limit <= value <= limit:
-            message = f"random_: {label} is outside [-{limit}, {limit}], where {dtype.name} counts every integer; got {value}"
-            warnings.warn(message, UserWarning, stacklevel=4)
-
-
-def fill_integers(out: Any, low: int, high: int | None, generator: Any) -> Any:
-    """Integers in [low, high); without `high`, up to the last one the dtype counts to."""
-    dtype = out.dtype
+@lru_cache(maxsize=1024)
+def integer_law(dtype: Any, low: int, high: int | None) -> tuple[tuple, str | None]:
+    """Integers in [low, high), or without `high` up to the last one the dtype counts to; and a warning, or None."""
     for value in (low, high):
         if value is not None and not -(2**63) <= value < 2**63:
             raise ValueError(f"random_: overflow, expected bounds that fit 64 bits, got {value}.")
     if high is None and low == -(2**63):
-        return _fill_whole_range(out, generator)
+        return _whole_range_law(dtype), None
     digits = DIGITS.get(dtype)
-    if high is None:
-        end = _range_of(dtype)[1] + 1 if digits is None else (1 << digits) + 1
-    else:
+    if high is not None:
         end = high
+    else:
+        end = _range_of(dtype)[1] + 1 if digits is None else (1 << digits) + 1
     if low >= end:
         raise RuntimeError(f"random_: expected 'from' to be less than 'to', got from={low} >= to={end}.")
     if digits is not None:
@@ -194,18 +198,36 @@ def fill_integers(out: Any, low: int, high: int | None, generator: Any) -> Any:
         end = _representable_to(end, digits) if high is not None else end
         if low >= end:
             raise RuntimeError(f"random_: from={low} >= to={end} once rounded to what {dtype.name} can hold.")
-    _check_bounds(dtype, low, end - 1)
-    if end > 2**63:
-        raise RuntimeError(f"random_: to - 1 is out of bounds for {dtype.name}, got {end - 1}.")
-    return draw("range", generator, out, end - low, low)
+    smallest, largest = _range_of(dtype)
+    warning = None
+    for label, value in (("from", low), ("to - 1", end - 1)):
+        if not smallest <= value <= min(largest, 2**63 - 1):
+            raise RuntimeError(f"random_: {label} is out of bounds for {dtype.name}, got {value}.")
+        limit = 1 << (digits or 64)
+        if not -limit <= value <= limit:
+            warning = f"random_: {label} is outside [-{limit}, {limit}], where {dtype.name} counts every integer; got {value}"
+    return ("range", end - low, low), warning
 
 
-def _fill_whole_range(out: Any, generator: Any) -> Any:
-    if out.dtype in (_C.int64, _C.float64, _C.float32, _C.bfloat16):
-        return draw("bits64", generator, out)
-    if out.dtype in (_C.bool, _C.float16) or out.dtype.is_complex:
-        refuse_dtype("random_", out.dtype)
-    raise RuntimeError(f"random_: the whole 64-bit range needs int64, float64, float32 or bfloat16, got {out.dtype.name}.")
+def _whole_range_law(dtype: Any) -> tuple:
+    if dtype in (_C.int64, _C.float64, _C.float32, _C.bfloat16):
+        return ("bits64",)
+    if dtype in (_C.bool, _C.float16) or dtype.is_complex:
+        refuse_dtype("random_", dtype)
+    raise RuntimeError(f"random_: the whole 64-bit range needs int64, float64, float32 or bfloat16, got {dtype.name}.")
+
+
+def checked_integer_law(dtype: Any, low: int, high: int | None) -> tuple:
+    """The law alone, its warning issued."""
+    law, warning = integer_law(dtype, low, high)
+    if warning is not None:
+        warnings.warn(warning, UserWarning, stacklevel=4)
+    return law
+
+
+def fill_integers(out: Any, low: int, high: int | None, generator: Any) -> Any:
+    """Integers in [low, high); without `high`, up to the last one the dtype counts to."""
+    return draw_law(checked_integer_law(out.dtype, low, high), out, generator)
 
 
 # --- fills, as ops ----------------------------------------------------------------------------------------------------
@@ -286,9 +308,8 @@ class GeometricFill(Fill):
     def run(self, input, p, generator):
         if not 0 < p < 1:
             refuse(self.name, "p to be in (0, 1)", p)
-        d = input.dtype
-        if d is _C.bool or d.is_complex or d in WIDE_UNSIGNED or (d.is_floating_point and d not in FLOATS):
-            refuse_dtype(self.name, d)
+        if input.dtype not in COUNTABLE or input.dtype is _C.bool:
+            refuse_dtype(self.name, input.dtype)
         return draw("geometric", generator, input, p)
 
 
@@ -337,7 +358,7 @@ class RandomFullFill(Fill):
     schema = "random_(Tensor(a!) input, *, Generator? generator=None) -> Tensor(a!)"
 
     def run(self, input, generator):
-        if input.dtype.is_complex or input.dtype in WIDE_UNSIGNED or input.dtype.name.startswith("float8"):
+        if input.dtype not in COUNTABLE:
             refuse_dtype("random_", input.dtype)
         return draw("full", generator, input)
 
@@ -355,7 +376,7 @@ LIKE_OPTIONS = (
 
 
 class RandomFactory(OpDefinition):
-    """A new tensor (or `out`) filled by `fill`. Own parameters come first, `size` being the last of them.
+    """A new tensor (or `out`) filled by a law. Own parameters come first, `size` being the last of them.
 
     A plain call becomes a plan: the core allocates and comes back for the draws alone.
     """
@@ -369,8 +390,8 @@ class RandomFactory(OpDefinition):
         """The dtype when none is given."""
         return default_dtype()
 
-    def fill(self, target: Any, *own_and_generator: Any) -> None:
-        """Draw into `target`; receives the own parameters without the size, then the generator."""
+    def law(self, dtype: Any, *own: Any) -> tuple:
+        """The sampler and its parameters; receives the own parameters without the size."""
         raise NotImplementedError
 
     def plan(self, args: tuple) -> Any:
@@ -380,9 +401,13 @@ class RandomFactory(OpDefinition):
         check_options(self.name, layout, pin_memory)
         size = self.size(own)
         check_sizes(self.name, size)
-        place = default_device() if device is None else _C.device(device)
-        slot = ("new", dtype or self.default(), size, None, -1, 0)
-        return _C.Plan(0, place, [slot], [(lambda target: self.fill(target, *own, None), [0], [], 1, 1, -1)])
+        dtype, place = dtype or self.default(), default_device() if device is None else _C.device(device)
+        law = self.law(dtype, *own)
+        step = (lambda target: draw_law(law, target, None), [0], [], 1, 1, -1)
+        if place.type == "cpu" and not dtype.is_complex:
+            name, *parameters = law
+            step = (lambda target: _C.sample(None, name, (target,), *parameters), *step[1:])
+        return _C.Plan(0, place, [("new", dtype, size, None, -1, 0)], [step])
 
     def run(self, *args: Any) -> Any:
         *own, generator, out, dtype, layout, device, pin_memory, requires_grad = args
@@ -390,12 +415,13 @@ class RandomFactory(OpDefinition):
         size = self.size(own)
         check_sizes(self.name, size)
         target = empty_target(self.name, size, out, dtype, device, self.default())
-        self.fill(target, *own, generator)
+        draw_law(self.law(target.dtype, *own), target, generator)
         if out is not None:
             _C.bump_version(out)
         return target.requires_grad_() if requires_grad else target
 
     def size(self, own: list[Any]) -> tuple[int, ...]:
+        """Takes the sizes off the own parameters."""
         size = own.pop()
         if not isinstance(size, (tuple, list)):
             raise TypeError(f"{self.name}(): argument 'size' must be tuple of ints, not {type(size).__name__}")
@@ -423,8 +449,8 @@ class Rand(RandomFactory):
 
     schema = f"rand(int[] size, {OPTIONS}) -> Tensor"
 
-    def fill(self, target, generator):
-        fill_uniform(target, 0.0, 1.0, generator)
+    def law(self, dtype):
+        return uniform_law(dtype, 0.0, 1.0)
 
 
 class Randn(RandomFactory):
@@ -432,8 +458,8 @@ class Randn(RandomFactory):
 
     schema = f"randn(int[] size, {OPTIONS}) -> Tensor"
 
-    def fill(self, target, generator):
-        fill_normal(target, 0.0, 1.0, generator)
+    def law(self, dtype):
+        return normal_law(dtype, 0.0, 1.0)
 
 
 class Randint(RandomFactory):
@@ -447,9 +473,8 @@ class Randint(RandomFactory):
     def default(self):
         return _C.int64
 
-    def fill(self, target, *bounds_and_generator):
-        *low, high, generator = bounds_and_generator
-        fill_integers(target, low[0] if low else 0, high, generator)
+    def law(self, dtype, *bounds):
+        return checked_integer_law(dtype, bounds[0] if len(bounds) == 2 else 0, bounds[-1])
 
 
 class Randperm(RandomFactory):
@@ -463,14 +488,13 @@ class Randperm(RandomFactory):
     def size(self, own):
         return (own[0],)
 
-    def fill(self, target, n, generator):
-        d = target.dtype
-        if d is _C.bool or d.is_complex or d in WIDE_UNSIGNED or (d.is_floating_point and d not in FLOATS):
+    def law(self, d, n):
+        if d not in COUNTABLE or d is _C.bool:
             refuse_dtype("randperm", d)
         limit = iinfo(d).max if not d.is_floating_point else 2**63 if d is _C.bfloat16 else 1 << DIGITS[d]
         if n - 1 > limit:
             raise RuntimeError(f"randperm: n={n} is too large for {d.name}, overflow beyond {limit}.")
-        draw("permutation", generator, target)
+        return ("permutation",)
 
 
 class RandomLike(Composite):
@@ -484,7 +508,7 @@ class RandomLike(Composite):
         input, *own, generator, dtype, layout, device, pin_memory, requires_grad, memory_format = args
         check_options(self.name, layout, pin_memory)
         target = find_op("empty_like")(input.detach(), dtype=dtype, device=device, memory_format=memory_format)
-        self.fill(target, *own, generator)
+        draw_law(self.law(target.dtype, *own), target, generator)
         return target.requires_grad_() if requires_grad else target
 
 
@@ -492,14 +516,14 @@ class RandLike(RandomLike):
     """Uniform numbers in [0, 1), shaped like `input`."""
 
     schema = f"rand_like(Tensor input, {LIKE_OPTIONS}) -> Tensor"
-    fill = Rand.fill
+    law = Rand.law
 
 
 class RandnLike(RandomLike):
     """Normal numbers, shaped like `input`."""
 
     schema = f"randn_like(Tensor input, {LIKE_OPTIONS}) -> Tensor"
-    fill = Randn.fill
+    law = Randn.law
 
 
 class RandintLike(RandomLike):
@@ -509,7 +533,7 @@ class RandintLike(RandomLike):
         f"randint_like(Tensor input, int high, {LIKE_OPTIONS}) -> Tensor",
         f"randint_like.low(Tensor input, int low, int high, {LIKE_OPTIONS}) -> Tensor",
     )
-    fill = Randint.fill
+    law = Randint.law
 
 
 class NormalFactory(RandomFactory):
@@ -517,5 +541,5 @@ class NormalFactory(RandomFactory):
 
     schema = f"normal.float(float mean, float std, any size, {OPTIONS}) -> Tensor"
 
-    def fill(self, target, mean, std, generator):
-        fill_normal(target, mean, std, generator)
+    def law(self, dtype, mean, std):
+        return normal_law(dtype, mean, std)
