@@ -83,7 +83,8 @@ bool saved_pack_input(Saved* s, PyObject* value) {
 }
 
 bool saved_pack_output(Node* n, Saved* s, Tensor* t, uint32_t output_nr) {
-  s->output_nr = static_cast<uint8_t>(output_nr);
+  if (output_nr > UINT16_MAX) return PyErr_SetString(PyExc_RuntimeError, "only the first 65536 outputs of an op can be saved for backward"), false;
+  s->output_nr = static_cast<uint16_t>(output_nr);
   if (tls.saved_hooks && saved_hooks_top()) {
     s->value = pack_through_hooks(t, true, output_nr);
     s->kind = s->value ? SavedKind::Packed : SavedKind::Empty;
@@ -99,7 +100,7 @@ bool saved_pack_output(Node* n, Saved* s, Tensor* t, uint32_t output_nr) {
 // The tensor leaves its node (it dies, or an in-place op gives it a new one): the node keeps the data by itself.
 void saved_keep_output(Node* n, Tensor* t) {
   Saved* s = n->saved();
-  for (uint16_t i = 0; i < n->num_saved; i++)
+  for (uint32_t i = 0; i < n->num_saved; i++)
     if (s[i].kind == SavedKind::Output && s[i].value == as_object(t)) {
       s[i].value = as_object(tensor_shallow_copy(t, t->version != nullptr));
       s[i].kind = SavedKind::OutputCopy;

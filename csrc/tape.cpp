@@ -151,8 +151,8 @@ Node* node_new(NodeKind kind, PyObject* op, uint32_t edges, uint32_t saved, uint
   n->sequence = kind == NodeKind::Accumulate ? UINT64_MAX : next_sequence++;
   n->kind = kind;
   n->num_edges = edges;
-  n->num_saved = static_cast<uint16_t>(saved);
-  n->num_outputs = static_cast<uint16_t>(outputs);
+  n->num_saved = saved;
+  n->num_outputs = outputs;
   n->num_sizes = sizes;
   n->has_lists = lists != 0;
   n->op = Py_XNewRef(op);
@@ -170,7 +170,7 @@ void node_release(Node* n) {
   n->released = true;
   n->weak_outputs = false;
   Saved* s = n->saved();
-  for (uint16_t i = 0; i < n->num_saved; i++) saved_clear(s + i);
+  for (uint32_t i = 0; i < n->num_saved; i++) saved_clear(s + i);
   if (n->kind == NodeKind::CopySlices) Py_CLEAR(n->op);
 }
 
@@ -189,7 +189,7 @@ static void extra_free(Node* n) {
 static int node_clear(PyObject* self) {
   Node* n = as_node(self);
   Saved* s = n->saved();
-  for (uint16_t i = 0; i < n->num_saved; i++) saved_clear(s + i);
+  for (uint32_t i = 0; i < n->num_saved; i++) saved_clear(s + i);
   n->weak_outputs = false;
   extra_free(n);
   PyObject* op = n->op;
@@ -238,7 +238,7 @@ static int node_traverse(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(self));
   Py_VISIT(n->op);
   Saved* s = n->saved();
-  for (uint16_t i = 0; i < n->num_saved; i++)
+  for (uint32_t i = 0; i < n->num_saved; i++)
     if (s[i].kind != SavedKind::Output) Py_VISIT(s[i].value);
   Edge* e = n->edges();
   for (uint32_t i = 0; i < n->num_edges; i++) Py_VISIT(e[i].node);

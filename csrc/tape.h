@@ -39,7 +39,7 @@ struct Saved {
   PyObject* value = nullptr;
   uint32_t version = 0;
   SavedKind kind = SavedKind::Empty;
-  uint8_t output_nr = 0;         // Output, OutputCopy: which output
+  uint16_t output_nr = 0;        // Output, OutputCopy: which output
 };
 
 enum class NodeKind : uint8_t { Op, Accumulate, Function, CopySlices, Error, Callable };
@@ -70,8 +70,8 @@ struct Node {
   bool has_lists;                // some tensor parameter is a list: list_lengths() is valid
   bool weak_outputs;             // some Saved has kind Output
   bool busy;                     // Accumulate: a thread is writing the gradient with the lock released
-  uint16_t num_outputs;          // of the forward op: gradients it receives
-  uint16_t num_saved;
+  uint32_t num_outputs;          // of the forward op: gradients it receives
+  uint32_t num_saved;
   uint32_t num_edges;
   uint32_t num_sizes;
   PyObject* op;                  // Op: the Overload; Function: the context; Accumulate: the leaf; CopySlices: the inner Node

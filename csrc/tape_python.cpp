@@ -90,7 +90,7 @@ static PyObject* n_saved_values(PyObject* self, PyObject*) {
   Node* n = as_node(self);
   if (n->released) return saved_unpack(n, n->saved(), "saved tensor");
   PyObject* tuple = PyTuple_New(n->num_saved);
-  for (uint16_t i = 0; tuple && i < n->num_saved; i++) {
+  for (uint32_t i = 0; tuple && i < n->num_saved; i++) {
     PyObject* value = saved_unpack(n, n->saved() + i, "saved tensor");
     if (!value) return Py_DECREF(tuple), nullptr;
     PyTuple_SET_ITEM(tuple, i, value);
@@ -264,8 +264,15 @@ static PyObject* meta_empty(PyObject* self, PyObject*) {
   TensorMeta* m = as_meta(self);
   return as_object(tensor_empty(m->sizes, nullptr, static_cast<int>(Py_SIZE(self)), m->dtype, m->device));
 }
-static PyObject* meta_zeros(PyObject* self, PyObject*) {
-  Ref t(meta_empty(self, nullptr));
+// zeros(shape=None): of this shape, or of another with the same dtype and device
+static PyObject* meta_zeros(PyObject* self, PyObject* args) {
+  PyObject* shape = Py_None;
+  if (!PyArg_ParseTuple(args, "|O:zeros", &shape)) return nullptr;
+  TensorMeta* m = as_meta(self);
+  int64_t sizes[kMaxDims];
+  int n = shape == Py_None ? static_cast<int>(Py_SIZE(self)) : read_ints(shape, sizes, kMaxDims, "zeros");
+  if (n < 0) return nullptr;
+  Ref t(as_object(tensor_empty(shape == Py_None ? m->sizes : sizes, nullptr, n, m->dtype, m->device)));
   return t ? call_method(t.p, "zero_") : nullptr;
 }
 static PyObject* meta_full(PyObject* self, PyObject* value) {
@@ -304,7 +311,7 @@ static PyMethodDef meta_methods[] = {{"dim", meta_dim, METH_NOARGS, nullptr},
                                      {"is_floating_point", meta_is_floating, METH_NOARGS, nullptr},
                                      {"is_complex", meta_is_complex, METH_NOARGS, nullptr},
                                      {"empty", meta_empty, METH_NOARGS, "an uninitialised tensor of this description"},
-                                     {"zeros", meta_zeros, METH_NOARGS, "a tensor of zeros of this description"},
+                                     {"zeros", meta_zeros, METH_VARARGS, "zeros(shape=None): a tensor of zeros of this description"},
                                      {"full", meta_full, METH_O, "a tensor of this description filled with a value"},
                                      {"like", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(meta_like)), METH_VARARGS | METH_KEYWORDS, "like(shape=None, dtype=None)"},
                                      {}};
@@ -532,7 +539,7 @@ static PyObject* py_function_node(PyObject*, PyObject* args) {
     tensor_track(t);   // the context may keep its own output: only the collector can free that
     if (!attach_output(n, t, i, static_cast<int>(role[i]))) return nullptr;
   }
-  for (uint16_t k = 0; k < n->num_saved; k++) {
+  for (uint32_t k = 0; k < n->num_saved; k++) {
     PyObject* value = PyTuple_GET_ITEM(saved, k);
     int own = -1;
     for (uint32_t i = 0; i < n->num_outputs; i++)

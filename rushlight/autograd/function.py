@@ -106,7 +106,7 @@ class BackwardCFunction(FunctionCtx):
 
     def _run_backward(self, grads: tuple) -> tuple:
         """Called by the engine: gradients of the outputs in, gradients of all arguments of `apply` out."""
-        if self.materialize_grads and None in [g if g is None else 0 for g in grads]:
+        if self.materialize_grads and any([g is None for g in grads]):
             described = self.node._input_metadata
             grads = tuple(d.zeros() if g is None and d is not None else g for g, d in zip(grads, described, strict=True))
         cls = self._forward_cls
@@ -201,18 +201,17 @@ def apply(cls: type[Function], args: tuple, kwargs: dict[str, Any]) -> Any:
         bound.apply_defaults()
         args = bound.args
     ctx = cls._backward_cls()
-    is_tensor = tuple(isinstance(a, _C.Tensor) for a in args)
-    ctx._tensor_inputs = is_tensor
-    ctx.needs_input_grad = tuple(t and a.requires_grad for t, a in zip(is_tensor, args, strict=True))
-    records = _C.is_grad_enabled() and any(ctx.needs_input_grad)
+    ctx._tensor_inputs = [isinstance(a, _C.Tensor) for a in args]
+    ctx.needs_input_grad = needs = tuple([t and a.requires_grad for t, a in zip(ctx._tensor_inputs, args, strict=True)])
+    grad_mode = _C.is_grad_enabled()
+    records = grad_mode and True in needs
     edges = _C._collect_edges(*args) if records else ()
     tangents = forward_ad.tangents_of(args)
-    with no_grad(), forward_ad.without_tangents():
-        if has_setup_context(cls):
-            made = cls.forward(*args)
-            cls.setup_context(ctx, args, made)
-        else:
-            made = cls.forward(ctx, *args)
+    _C._set_grad_enabled(False)
+    try:
+        made = _run_forward(cls, ctx, args, tangents is not None)
+    finally:
+        _C._set_grad_enabled(grad_mode)
     is_tuple = isinstance(made, tuple)
     outputs = _finish(ctx, args, made if is_tuple else (made,), edges, records)
     if tangents is not None:
@@ -220,12 +219,22 @@ def apply(cls: type[Function], args: tuple, kwargs: dict[str, Any]) -> Any:
     return outputs if is_tuple else outputs[0]
 
 
+def _run_forward(cls: type[Function], ctx: BackwardCFunction, args: tuple, has_tangents: bool) -> Any:
+    if has_tangents:
+        with forward_ad.without_tangents():
+            return _run_forward(cls, ctx, args, False)
+    if not has_setup_context(cls):
+        return cls.forward(ctx, *args)
+    made = cls.forward(*args)
+    cls.setup_context(ctx, args, made)
+    return made
+
+
 def _finish(ctx: BackwardCFunction, args: tuple, outputs: tuple, edges: tuple, records: bool) -> tuple:
     """Outputs as the user gets them: aliased where they are inputs, attached to the node where it exists."""
-    dirty, constant = {id(t) for t in ctx.dirty_tensors}, {id(t) for t in ctx.non_differentiable}
-    inputs = {id(a) for a in args if isinstance(a, _C.Tensor)}
-    returned = {id(o) for o in outputs}
-    if not dirty <= returned:
+    dirty, constant = set(map(id, ctx.dirty_tensors)), set(map(id, ctx.non_differentiable))
+    inputs = set(map(id, args))
+    if dirty and not dirty <= set(map(id, outputs)):
         raise RuntimeError(
             "Some elements marked as dirty during the forward method were not returned as output. "
             "The inputs that are modified inplace must all be outputs of the Function."
@@ -245,7 +254,7 @@ def _finish(ctx: BackwardCFunction, args: tuple, outputs: tuple, edges: tuple, r
             o = o.detach() if records else o
         finished.append(o)
         roles.append(role)
-    if records and any(r != _NOT_DIFFERENTIABLE for r in roles):
+    if records and (_FRESH in roles or _DIRTY in roles):
         node = _C._function_node(ctx, edges, tuple(finished), tuple(roles), ctx.to_save)
         ctx._node = weakref.ref(node)
         ctx.to_save = ()

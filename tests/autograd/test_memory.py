@@ -237,3 +237,10 @@ def test_many_roots_share_one_pass() -> None:
     x = leaf([1.0])
     backward([x * float(i) for i in range(200)])
     assert x.grad.item() == sum(range(200))
+
+
+def test_more_outputs_than_sixteen_bits() -> None:
+    x = rl.ones(70_000).requires_grad_()
+    parts = x.unbind()
+    (parts[69_999] * 3).backward()
+    assert x.grad[69_999].item() == 3.0 and x.grad.sum().item() == 3.0
