@@ -91,16 +91,10 @@ def normal_law(dtype: Any, mean: float, std: float) -> tuple:
 
 def draw_law(law: tuple, out: Any, generator: Any) -> Any:
     """Fill `out`, of any dtype, by a law made for it."""
-    name, *parameters = law
-    if out.dtype.is_complex:
-        draw(name, generator, as_real(out), *parameters)
-        return out
-    return draw(name, generator, out, *parameters)
-
-
-def fill_uniform(out: Any, low: float, high: float, generator: Any) -> Any:
-    """Uniform numbers in [low, high)."""
-    return draw_law(uniform_law(out.dtype, low, high), out, generator)
+    target = as_real(out) if out.dtype.is_complex else out
+    if not _C.sample(generator, law[0], (target,), *law[1:]):
+        draw(law[0], generator, target, *law[1:])
+    return out
 
 
 def fill_normal(out: Any, mean: float, std: float, generator: Any) -> Any:
@@ -253,7 +247,7 @@ class UniformFill(Fill):
     schema = "uniform_(Tensor(a!) input, float from=0, float to=1, *, Generator? generator=None) -> Tensor(a!)"
 
     def run(self, input, low, high, generator):
-        return fill_uniform(input, low, high, generator)
+        return draw_law(uniform_law(input.dtype, low, high), input, generator)
 
 
 class NormalFill(Fill):
@@ -262,7 +256,7 @@ class NormalFill(Fill):
     schema = "normal_(Tensor(a!) input, float mean=0, float std=1, *, Generator? generator=None) -> Tensor(a!)"
 
     def run(self, input, mean, std, generator):
-        return fill_normal(input, mean, std, generator)
+        return draw_law(normal_law(input.dtype, mean, std), input, generator)
 
 
 class LogNormalFill(Fill):
