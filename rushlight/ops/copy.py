@@ -24,6 +24,21 @@ class _Move(Pointwise):
         """Every type can be moved."""
 
 
+class _Overwrite(_Move):
+    """Ops whose result has the first operand's type and none of its values: in place, it is not even read."""
+
+    inplace = True
+
+    def operand_indices(self, args):
+        return [1] if self.is_inplace else [0, 1]
+
+    def common_dtype(self, args, operands):
+        return args[0].dtype
+
+    def output_dtype(self, common, args, k, value):
+        return args[0].dtype
+
+
 class Clone(_Move):
     """A copy with memory of its own."""
 
@@ -69,12 +84,12 @@ def ordered_strides(shape: Any, fastest_first: Any) -> tuple[int, ...]:
     return tuple(strides)
 
 
-class Copy(_Move):
+class Copy(_Overwrite):
     """The elements of `src`, broadcast and converted, written over `input`."""
 
     schema = "copy(Tensor input, Tensor src, bool non_blocking=False) -> Tensor"
     function = False
-    inplace = only_inplace = True
+    only_inplace = True
 
     def expr(self, s, input, src, non_blocking):
         return src
@@ -82,14 +97,6 @@ class Copy(_Move):
     def vjp(self, s, g):
         return {"input": s.const(0, g.dtype), "src": g}
 
-    def operand_indices(self, args):
-        return [1] if self.is_inplace else [0, 1]
-
-    def common_dtype(self, args, operands):
-        return args[0].dtype
-
-    def output_dtype(self, common, args, k, value):
-        return args[0].dtype
 
     def plan(self, args):
         return super().plan(args) if args[0].device == args[1].device else None
@@ -108,27 +115,18 @@ class Copy(_Move):
         return input
 
 
-class CopyNumber(_Move):
+class CopyNumber(_Overwrite):
     """A number written over every element, as `fill_` does."""
 
     schema = "copy.number(Tensor input, Scalar src, bool non_blocking=False) -> Tensor"
     function = False
-    inplace = only_inplace = True
+    only_inplace = True
 
     def expr(self, s, input, src, non_blocking):
         return src
 
     def vjp(self, s, g):
         return {"input": s.const(0, g.dtype)}
-
-    def operand_indices(self, args):
-        return [1] if self.is_inplace else [0, 1]
-
-    def common_dtype(self, args, operands):
-        return args[0].dtype
-
-    def output_dtype(self, common, args, k, value):
-        return args[0].dtype
 
 
 def transfer(target: Any, source: Any) -> None:
@@ -149,11 +147,10 @@ def transfer(target: Any, source: Any) -> None:
         transfer(target, host)
 
 
-class Fill(_Move):
+class Fill(_Overwrite):
     """Every element set to one value."""
 
     schema = "fill(Tensor input, Tensor|Scalar value) -> Tensor"
-    inplace = True
 
     def expr(self, s, input, value):
         return value
@@ -161,18 +158,12 @@ class Fill(_Move):
     def vjp(self, s, g):
         return {"input": s.const(0, g.dtype), "value": g}
 
-    def operand_indices(self, args):
-        return [1] if self.is_inplace else [0, 1]
 
-    def common_dtype(self, args, operands):
-        return args[0].dtype
-
-    def output_dtype(self, common, args, k, value):
-        return args[0].dtype
-
-    def check(self, input, value):
+    def plan(self, args):
+        value = args[1]
         if isinstance(value, _C.Tensor) and value.ndim:
             raise RuntimeError(f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions.")
+        return super().plan(args)
 
 
 class Zero(_Move):

@@ -167,8 +167,12 @@ class Linspace(Factory):
 
         def element(i, a, b, gap):
             # The second half counts back from the end, so that both ends are exact.
-            forward = a + gap * expr.cast(expr.cast(i, real), compute)
-            back = b - gap * expr.cast(expr.cast(expr.const(steps - 1, "i64") - i, real), compute)
+            ahead = expr.cast(expr.cast(i, real), compute)
+            behind = expr.cast(expr.cast(expr.const(steps - 1, "i64") - i, real), compute)
+            if compute == "c128":
+                forward, back = a + gap * ahead, b - gap * behind
+            else:
+                forward, back = expr.fma(gap, ahead, a), expr.fma(-gap, behind, b)
             first = expr.lt(i, expr.const(max(steps // 2, 1), "i64"))
             if compute != "c128":
                 return expr.select(first, forward, back)
