@@ -30,6 +30,8 @@ _C._autograd_callbacks["tensor_backward"] = tensor_backward
 
 
 def __getattr__(name: str) -> object:
+    if name == "functional":
+        return importlib.import_module(".functional", __name__)
     if name in ("gradcheck", "gradgradcheck", "GradcheckError"):
         module = importlib.import_module(".gradcheck", __name__)   # rarely needed: kept out of start-up
         return module if name == "gradcheck" else getattr(module, name)

@@ -858,6 +858,59 @@ def save_on_cpu_works(T):
     return x.grad
 
 
+# --- functional ------------------------------------------------------------------------------------------------------------
+
+
+def two_in(a, b):
+    return (a * b).sum(1), a.exp()
+
+
+@case
+def functional_vjp(T):
+    a, b = matrix(T).detach(), matrix(T).detach() + 1
+    return T.autograd.functional.vjp(two_in, (a, b), (T.ones(2, dtype=T.float64), a))
+
+
+@case
+def functional_jvp(T):
+    a, b = matrix(T).detach(), matrix(T).detach() + 1
+    return T.autograd.functional.jvp(two_in, (a, b), (b, a))
+
+
+@case
+def functional_jacobian(T):
+    a, b = matrix(T).detach(), matrix(T).detach() + 1
+    return T.autograd.functional.jacobian(two_in, (a, b)), T.autograd.functional.jacobian(lambda x: x.exp(), a)
+
+
+@case
+def functional_hessian(T):
+    x, y = vector(T).detach(), vector(T).detach() + 1
+    return T.autograd.functional.hessian(lambda a: (a * a * a).sum(), x), T.autograd.functional.hessian(lambda a, b: (a * a * b).sum(), (x, y))
+
+
+@case
+def functional_hvp_vhp(T):
+    x = vector(T).detach()
+    f = lambda a: (a * a * a).sum()  # noqa: E731
+    return T.autograd.functional.hvp(f, x, x), T.autograd.functional.vhp(f, x, x)
+
+
+@case
+def functional_strict(T):
+    T.autograd.functional.jacobian(lambda a, b: a * 2, (vector(T), vector(T)), strict=True)
+
+
+@case
+def functional_wrong_vector(T):
+    T.autograd.functional.vjp(lambda a: a * 2, vector(T), T.ones(2, dtype=T.float64))
+
+
+@case
+def functional_not_a_tensor(T):
+    T.autograd.functional.jacobian(lambda a: 3, vector(T))
+
+
 @pytest.mark.parametrize("fn", CASES, ids=lambda fn: fn.__name__)
 def test_same_as_torch(fn: Callable) -> None:
     expected, torch_error = outcome(fn, torch)
