@@ -106,7 +106,7 @@ class BackwardCFunction(FunctionCtx):
 
     def _run_backward(self, grads: tuple) -> tuple:
         """Called by the engine: gradients of the outputs in, gradients of all arguments of `apply` out."""
-        if self.materialize_grads and any([g is None for g in grads]):
+        if self.materialize_grads and any(g is None for g in grads):
             described = self.node._input_metadata
             grads = tuple(d.zeros() if g is None and d is not None else g for g, d in zip(grads, described, strict=True))
         cls = self._forward_cls

@@ -86,7 +86,7 @@ def vjp(func: Callable, inputs: Any, v: Any = None, create_graph: bool = False, 
 def jvp(func: Callable, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> tuple:
     """(func(inputs), J v): the vjp is linear in its vector, and its transpose is the jvp."""
     with enable_grad():
-        many_in, xs = _as_tuple(inputs, "inputs")
+        _, xs = _as_tuple(inputs, "inputs")
         vectors = _check_vector(v, xs, "input")
         xs = _fresh(xs, create_graph)
         many_out, outputs = _as_tuple(func(*xs), "the output of the function")

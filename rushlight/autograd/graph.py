@@ -16,7 +16,7 @@ from .. import _C
 from .hooks import RemovableHandle
 
 
-class Node(metaclass=abc.ABCMeta):
+class Node(abc.ABC):  # noqa: B024 (nothing to implement: natives are registered)
     """Base of everything `grad_fn` can be: `isinstance(x.grad_fn, Node)`."""
 
 
