@@ -169,7 +169,8 @@ int bind_arguments(Overload* op, PyObject* const* args, Py_ssize_t nargs, PyObje
   for (int i = 0; i < op->num_positional && position < nargs; i++) {
     PyObject* value = args[position];
     int fits = accept(params[i], value, &bound->args[i], bound);
-    bool separate = params[i].varargs && (PyLong_Check(value) || (fits == 0 && !PySequence_Check(value)) || is_integer_tensor(value));
+    bool separate = params[i].varargs && (PyLong_Check(value) || (fits == 0 && !PySequence_Check(value)) || is_integer_tensor(value) ||
+                                         (params[i].type == ParamType::TensorList && is_tensor(value)));
     if (separate && i == op->num_positional - 1) {
       // x.view(2, 3): the remaining positionals are the list.
       Ref tuple(PyTuple_New(nargs - position));

@@ -37,11 +37,13 @@ class OpDefinition:
     inplace: ClassVar[bool] = False          # derive <name>_
     only_inplace: ClassVar[bool] = False     # publish <name>_ alone: copy_, zero_
     out: ClassVar[bool] = True               # accept out=
+    exact_out: ClassVar[bool] = False        # out= must have the result's dtype: libraries write it directly
     namespace: ClassVar[str | None] = None   # "special", "linalg", "nn.functional", ...
     dunder: ClassVar[tuple[str, ...]] = ()   # operator methods: "__add__", and reflected "__radd__"
     method_self: ClassVar[str | None] = None # the parameter a method call is made on, when it is not the first
     inplace_flag: ClassVar[bool] = False     # the function also takes a last `inplace=False`, as nn.functional's do
     compiled_in: ClassVar[tuple[str, ...]] = ()   # number parameters for which 2, 0.5 and the like deserve their own kernel
+    spread: ClassVar[bool] = False           # f(a, b) means f([a, b])
     differentiable: ClassVar[bool] = True
     custom: ClassVar[bool] = False           # made by rushlight.library: never decomposed
     kind: ClassVar[int] = KIND_PYTHON
@@ -53,6 +55,8 @@ class OpDefinition:
             register(cls)
 
     def __init__(self, schema: Schema, is_inplace: bool = False) -> None:
+        clash = type(self).vjp is not None and any(p.name == "result" for p in schema.params)
+        assert not clash, f"{schema}: 'result' names the op's output in derivative rules"
         self.spec = schema
         self.is_inplace = is_inplace
         self.name = schema.name + ("_" if is_inplace else "")
@@ -94,7 +98,7 @@ class OpDefinition:
             if keep == SAVE_DATA and not p.is_tensor:
                 keep = SAVE_VALUE
             last = i + 1 == len(self.spec.params) or self.spec.params[i + 1].keyword_only
-            varargs = p.type in ("int[]", "int[]?") and last and not p.keyword_only
+            varargs = (p.type in ("int[]", "int[]?") or self.spread) and last and not p.keyword_only
             default = None if p.required else p.default
             params.append((p.name, TYPES[p.type], p.keyword_only, varargs, not p.required, default, keep))
         return _C.Overload(

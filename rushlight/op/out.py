@@ -26,6 +26,8 @@ def call_out(overload: Any, args: tuple, out: Any) -> Any:
     if len(results) != len(outs):
         raise TypeError(f"{overload.name}(): expected {len(results)} tensors in 'out', got {len(outs)}")
     for target, source in zip(outs, results, strict=True):
+        if overload.definition.exact_out and target.dtype is not source.dtype:
+            raise RuntimeError(f"{overload.name}(): Expected out tensor to have dtype {source.dtype.name}, but got {target.dtype.name} instead")
         _write(overload.name, target, source)
     if isinstance(out, _C.Tensor):
         return out

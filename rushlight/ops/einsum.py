@@ -36,13 +36,13 @@ def parse(equation: str, operands: list[Any]) -> tuple[list[list[str]], list[str
     left, arrow, right = equation.replace(" ", "").partition("->")
     parts = left.split(",")
     if len(parts) != len(operands):
-        raise ValueError(f"einsum(): more operands were provided than specified in the equation: {len(operands)} operands, equation {equation!r} has {len(parts)}")
+        raise RuntimeError(f"einsum(): more operands were provided than specified in the equation: {len(operands)} operands, equation {equation!r} has {len(parts)}")
     widest = 0
     labels = []
     for k, (part, t) in enumerate(zip(parts, operands, strict=True)):
         letters = part.replace("...", "")
         if "." in letters or part.count("...") > 1 or not all(c.isalpha() for c in letters):
-            raise ValueError(f"einsum(): invalid subscript in {part!r}, subscripts must be in [a-zA-Z] and an ellipsis")
+            raise RuntimeError(f"einsum(): invalid subscript in {part!r}, subscripts must be in [a-zA-Z] and an ellipsis")
         dots = t.ndim - len(letters)
         if dots < 0 or (dots and "..." not in part):
             raise RuntimeError(f"einsum(): the number of subscripts in the equation ({len(letters)}) does not match the number of dimensions ({t.ndim}) for operand {k} and no ellipsis was given")

@@ -243,7 +243,9 @@ def check_classes(name: str, input: Any, target: Any) -> None:
     if input.ndim == 0:
         raise RuntimeError(f"{name}: input must have at least one dimension")
     expected = () if input.ndim == 1 else (input.shape[0], *input.shape[2:])
-    if tuple(target.shape) != expected:
+    if tuple(target.shape) != expected and not (input.ndim == 1 and tuple(target.shape) == (1,)):
+        if input.ndim == 1:
+            raise ValueError(f"{name}: For 1D input, 1D target must have size 1, but got target size: {list(target.shape)}")
         if input.ndim > 1 and target.ndim and target.shape[0] != input.shape[0]:
             raise ValueError(f"Expected input batch_size ({input.shape[0]}) to match target batch_size ({target.shape[0]}).")
         raise RuntimeError(f"{name}: expected target size {list(expected)}, got {list(target.shape)}")
@@ -251,10 +253,21 @@ def check_classes(name: str, input: Any, target: Any) -> None:
         raise RuntimeError(f'"{name}": expected scalar type Long for the target but found {target.dtype.name}')
 
 
-def weigh(loss: Any, target: Any, keep: Any, weight: Any, reduction: str, shape: Any) -> Any:
+def check_targets(name: str, index: Any, classes: int) -> None:
+    """IndexError for a target that is no class."""
+    if index.device.type == "meta" or not index.numel():
+        return
+    wrong = (index < 0) | (index >= classes)
+    if bool(wrong.any()):
+        raise IndexError(f"{name}: Target {index.masked_select(wrong)[0].item()} is out of bounds: expected 0 <= target < {classes}.")
+
+
+def weigh(loss: Any, target: Any, keep: Any, weight: Any, reduction: str, shape: Any, classes: int) -> Any:
     """Per-row losses with ignored rows dropped and class weights applied, then reduced."""
     scale = keep.to(loss.dtype) if keep is not None else None
     if weight is not None:
+        if tuple(weight.shape) != (classes,):
+            raise RuntimeError(f"weight tensor should be defined either for all {classes} classes or no classes but got weight tensor of shape: {list(weight.shape)}")
         chosen = weight.index_select(0, target.reshape(-1)).reshape(loss.shape)
         scale = chosen if scale is None else chosen * scale
     if scale is not None:
@@ -283,6 +296,8 @@ class CrossEntropy(Composite):
         if not 0.0 <= label_smoothing <= 1.0:
             raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
         if target.is_floating_point():
+            if ignore_index >= 0:
+                raise RuntimeError(f"cross_entropy: ignore_index is not supported for floating point target, got {ignore_index}")
             return self.probabilities(input, target, weight, reduction, label_smoothing)
         check_classes("cross_entropy", input, target)
         rows, index = as_rows(input, target.to(_C.int64))
@@ -294,7 +309,7 @@ class CrossEntropy(Composite):
         else:
             keep = index != ignore_index
         loss, lse = find_op("_cross_entropy_rows")(rows, index)
-        plain = weigh(loss, index, keep, weight, reduction, target.shape)
+        plain = weigh(loss, index, keep, weight, reduction, target.shape, rows.shape[1])
         if not label_smoothing:
             return plain
         logs = lse - rows
@@ -341,4 +356,5 @@ class NllLoss(Composite):
         rows, index = as_rows(input, target.to(_C.int64))
         ignored = index == ignore_index
         index = index.masked_fill(ignored, 0)
-        return weigh(-rows.gather(-1, index), index, ignored.logical_not(), weight, reduction, target.shape)
+        check_targets("nll_loss", index, rows.shape[1])
+        return weigh(-rows.gather(-1, index), index, ignored.logical_not(), weight, reduction, target.shape, rows.shape[1])

@@ -47,6 +47,8 @@ def check_product(name: str, a: Any, b: Any) -> None:
     check_devices(name, (a, b))
     if a.dtype is not b.dtype:
         raise RuntimeError(f"{name}: expected m1 and m2 to have the same dtype, but got: {a.dtype.name} != {b.dtype.name}")
+    if a.dtype is _C.bool:
+        raise NotImplementedError(f"{name}: products are not implemented for 'Bool'. Cast to an integer type first.")
     inner = b.shape[-2] if b.ndim > 1 else b.shape[0]
     if a.shape[-1] != inner:
         hint = ""
@@ -72,6 +74,7 @@ class _Product(Extern):
     """What products share: they are planned, so that the core replays the library call."""
 
     kind = KIND_PLANNED
+    exact_out = True
 
     def plan(self, args):
         return self.product(args[0], args[1])
@@ -317,8 +320,16 @@ class ChainMatmul(Composite):
 
     schema = "chain_matmul(Tensor[] matrices) -> Tensor"
     method = False
+    spread = True
 
     def compute(self, matrices):
+        if not matrices:
+            raise RuntimeError("chain_matmul(): expected at least one matrix")
+        for k, x in enumerate(matrices):
+            if x.ndim != 2:
+                raise RuntimeError(f"chain_matmul(): tensor {k} must be 2D, got a {x.ndim}-D tensor")
+            if k and matrices[k - 1].shape[1] != x.shape[0]:
+                raise RuntimeError(f"chain_matmul(): tensors {k - 1} and {k} with shapes {list(matrices[k - 1].shape)} and {list(x.shape)} cannot be multiplied")
         sizes = [matrices[0].shape[0], *(x.shape[1] for x in matrices)]
         n = len(matrices)
         cost: dict[tuple[int, int], tuple[float, int]] = {(i, i): (0, i) for i in range(n)}
@@ -341,6 +352,7 @@ class _AddProduct(Extern):
 
     kind = KIND_PLANNED
     inplace = False
+    exact_out = True
 
     def plan(self, args):
         input, a, b, beta, alpha = args
@@ -402,15 +414,47 @@ def _conj(x: Any) -> Any:
     return x.conjugate() if isinstance(x, complex) else x
 
 
-class AddmmInplace(Composite):
-    """addmm written over its first argument."""
+class _Inplace(Composite):
+    """An add-and-multiply op written over its first argument."""
 
-    schema = "addmm_(Tensor(a!) input, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"
     function = False
     out = False
 
-    def compute(self, input, mat1, mat2, beta, alpha):
-        return input.copy_(input.addmm(mat1, mat2, beta=beta, alpha=alpha))
+    def compute(self, input, a, b, beta, alpha):
+        result = getattr(input, self.spec.name[:-1])(a, b, beta=beta, alpha=alpha)
+        if result.shape != input.shape:
+            raise RuntimeError(f"{self.spec.name}: the result has shape {list(result.shape)}, which the input of shape {list(input.shape)} cannot hold. Bad in-place call.")
+        return input.copy_(result)
+
+
+class AddmmInplace(_Inplace):
+    """addmm written over its first argument."""
+
+    schema = "addmm_(Tensor(a!) input, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"
+
+
+class BaddbmmInplace(_Inplace):
+    """baddbmm written over its first argument."""
+
+    schema = "baddbmm_(Tensor(a!) input, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"
+
+
+class AddbmmInplace(_Inplace):
+    """addbmm written over its first argument."""
+
+    schema = "addbmm_(Tensor(a!) input, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"
+
+
+class AddmvInplace(_Inplace):
+    """addmv written over its first argument."""
+
+    schema = "addmv_(Tensor(a!) input, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor"
+
+
+class AddrInplace(_Inplace):
+    """addr written over its first argument."""
+
+    schema = "addr_(Tensor(a!) input, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"
 
 
 class Baddbmm(Composite):
@@ -423,17 +467,6 @@ class Baddbmm(Composite):
         if alpha != 1:
             product = product * alpha
         return product if beta == 0 else product + (input if beta == 1 else input * beta)
-
-
-class BaddbmmInplace(Composite):
-    """baddbmm written over its first argument."""
-
-    schema = "baddbmm_(Tensor(a!) input, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"
-    function = False
-    out = False
-
-    def compute(self, input, batch1, batch2, beta, alpha):
-        return input.copy_(input.baddbmm(batch1, batch2, beta=beta, alpha=alpha))
 
 
 class Addbmm(Composite):
@@ -485,18 +518,20 @@ class Linear(_AddProduct):
         rows = 1
         for s in input.shape[:-1]:
             rows *= s
-        if input.dtype in _HALF or not input._is_contiguous() or not weight.shape[1]:
+        if input.dtype in _HALF or not input._is_contiguous() or not weight.shape[-1]:
             return None
         n, k = weight.shape if weight.ndim == 2 else (1, weight.shape[0])
         shape = (*input.shape[:-1], n) if weight.ndim == 2 else tuple(input.shape[:-1])
         wr, wc = weight.stride() if weight.ndim == 2 else (k, weight.stride(0))
+        if bias is not None and tuple(bias.shape) != shape[-1:] or (bias is not None and weight.ndim == 1):
+            return None   # broadcast, or refused, as an addition
         out = 3 if bias is not None else 2
         made = steps(input.dtype.code, input.device, Matrix(0, k, 1), Matrix(1, wc, wr), Matrix(out, n, 1), rows, n, k, 1, 1.0, 1.0 if bias is not None else 0.0)
         if made is None:
             return None
         if bias is not None and rows:
             size = input.itemsize
-            made = [copy_step(input.device, 2, 3, input.dtype.code, input.dtype.code, (rows, n), (0, bias.stride(0) if bias.ndim else 0), n, (size, size)), *made]
+            made = [copy_step(input.device, 2, 3, input.dtype.code, input.dtype.code, (rows, n), (0, bias.stride(0)), n, (size, size)), *made]
         return _C.Plan(out, input.device, [("new", input.dtype, shape, None, -1, 0)], made)
 
     def check_linear(self, input: Any, weight: Any, bias: Any) -> None:

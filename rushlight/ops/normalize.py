@@ -23,10 +23,12 @@ class _AlongDim(Fused):
     def check(self, *args):
         wrap_dim(self.name, self.dim_of(args), args[0].ndim)
         if not (args[0].is_floating_point() or args[0].is_complex()) and self.own_dtype(args):
-            raise RuntimeError(f'"{self.name}_lastdim_kernel_impl" not implemented for {args[0].dtype.name} tensors')
+            raise NotImplementedError(f'"{self.name}_lastdim_kernel_impl" not implemented for {args[0].dtype.name} tensors')
 
     def run(self, *args):
         t, d = args[0], self.dim_of(args)
+        if not t.numel():   # nothing along dim to look at
+            return t.clone()
         if t.ndim and t.numel() and wrap_dim(self.name, d, t.ndim) != t.ndim - 1:
             at = self.spec.index("dim")
             turned = [a.transpose(d, -1).contiguous() if hasattr(a, "transpose") else a for a in args]
@@ -59,18 +61,18 @@ class Softmax(_AlongDim):
 class SoftmaxBackward(_AlongDim):
     """Gradient of softmax from its result."""
 
-    schema = "_softmax_backward(Tensor grad, Tensor result, int dim) -> Tensor"
+    schema = "_softmax_backward(Tensor grad, Tensor soft, int dim) -> Tensor"
     function = method = False
 
-    def compute(self, grad, result, dim):
-        weighted = grad * result
-        return weighted - result * weighted.sum(dim, keepdim=True)
+    def compute(self, grad, soft, dim):
+        weighted = grad * soft
+        return weighted - soft * weighted.sum(dim, keepdim=True)
 
-    def vjp(self, g, grad, result, dim):
+    def vjp(self, g, grad, soft, dim):
         own = find_op("_softmax_backward")
-        inner = (g * result).sum(dim, keepdim=True)
-        total = (grad * result).sum(dim, keepdim=True)
-        return {"grad": own(g, result, dim), "result": g * (grad - total) - grad * inner}
+        inner = (g * soft).sum(dim, keepdim=True)
+        total = (grad * soft).sum(dim, keepdim=True)
+        return {"grad": own(g, soft, dim), "soft": g * (grad - total) - grad * inner}
 
 
 class LogSoftmax(_AlongDim):
@@ -96,15 +98,15 @@ class LogSoftmax(_AlongDim):
 class LogSoftmaxBackward(_AlongDim):
     """Gradient of log_softmax from its result."""
 
-    schema = "_log_softmax_backward(Tensor grad, Tensor result, int dim) -> Tensor"
+    schema = "_log_softmax_backward(Tensor grad, Tensor logs, int dim) -> Tensor"
     function = method = False
 
-    def compute(self, grad, result, dim):
-        return grad - result.exp() * grad.sum(dim, keepdim=True)
+    def compute(self, grad, logs, dim):
+        return grad - logs.exp() * grad.sum(dim, keepdim=True)
 
-    def vjp(self, g, grad, result, dim):
-        p = result.exp()
-        return {"grad": g - (g * p).sum(dim, keepdim=True), "result": -g * p * grad.sum(dim, keepdim=True)}
+    def vjp(self, g, grad, logs, dim):
+        p = logs.exp()
+        return {"grad": g - (g * p).sum(dim, keepdim=True), "logs": -g * p * grad.sum(dim, keepdim=True)}
 
 
 class Softmin(Composite):
@@ -125,6 +127,8 @@ class Softmin(Composite):
 def check_normalized(name: str, input: Any, normalized_shape: Any, **parameters: Any) -> None:
     """The trailing sizes must be the normalized shape, and so must the parameters'."""
     shape = tuple(normalized_shape)
+    if not (input.is_floating_point() or input.is_complex()):
+        raise NotImplementedError(f"{name}: not implemented for {input.dtype.name} tensors. Cast to a floating type first.")
     if not shape:
         raise RuntimeError(f"{name}: Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got normalized_shape = []")
     for label, p in parameters.items():
