@@ -16,6 +16,7 @@ from typing import Any
 
 from . import _C
 from ._C import Tensor
+from .autograd import Function, no_grad
 from .dispatch import table
 from .dispatch.keys import DispatchKey, backend_of, parse_key
 from .dispatch.namespaces import namespace
@@ -322,8 +323,6 @@ class CustomOpDef:
 
 def _autograd_kernel(definition: CustomOp) -> Callable:
     """The op wrapped in a Function whose backward is the user's."""
-    from .autograd import Function
-
     names = [p.name for p in definition.spec.params]
     keyword_only = [p.name for p in definition.spec.params if p.keyword_only]
 
@@ -458,7 +457,7 @@ def _copies(args: tuple) -> tuple:
 def _check_schema(definition: CustomOp, args: tuple, kwargs: dict[str, Any]) -> None:
     mine = _copies(args)
     before = [a.detach().clone() if isinstance(a, Tensor) else None for a in mine]
-    with _no_grad():
+    with no_grad():
         result = ops[definition.name](*mine, **kwargs)
     for p, a, old in zip(definition.spec.params, mine, before, strict=False):
         if old is not None and not p.mutated and not bool(((a == old) | ((a != a) & (old != old))).all()):
@@ -484,16 +483,10 @@ def _check_fake(definition: CustomOp, args: tuple, kwargs: dict[str, Any]) -> No
     if definition.fake is None:
         raise RuntimeError("no fake implementation is registered; use register_fake")
     mine = _copies(args)
-    with _no_grad():
+    with no_grad():
         real = ops[definition.name](*mine, **kwargs)
         fake = definition.fake(*[a.to("meta") if isinstance(a, Tensor) else a for a in args], **kwargs)
     pairs = zip(real, fake, strict=True) if isinstance(real, (tuple, list)) else [(real, fake)]
     for r, f in pairs:
         if isinstance(r, Tensor) and (r.shape != f.shape or r.dtype is not f.dtype or r.stride() != f.stride()):
             raise RuntimeError(f"the fake gave {f.dtype.name}{list(f.shape)} strides {f.stride()}, the op {r.dtype.name}{list(r.shape)} strides {r.stride()}")
-
-
-def _no_grad() -> Any:
-    from .autograd import no_grad
-
-    return no_grad()

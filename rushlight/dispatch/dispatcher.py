@@ -13,6 +13,7 @@ from typing import Any
 
 from .. import _C, show
 from .._C import Tensor
+from ..autograd.forward_ad import jvp_call
 from ..op import ops
 from ..op.pointwise import device_of
 from . import table
@@ -62,8 +63,6 @@ def route(overload: Any, args: tuple) -> Any:
     if above is not None:
         return above[0]
     if any(t._keys & FORWARD_AD for t in tensors):
-        from ..autograd.forward_ad import jvp_call
-
         return jvp_call(overload, args)
     return below_forward_ad(overload, args, tensors, name, device)
 

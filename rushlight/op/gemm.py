@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .. import _C
+from ..codegen import tiles
 from ..loops import expr
 from ..loops.nest import For, Nest, Store, operands, reduction, rows
 from .pointwise import compile_for
@@ -97,8 +98,6 @@ def has_tiles() -> bool:
 
 def tile_steps(a: Matrix, b: Matrix, out: int, scratch: int, m: int, n: int, k: int) -> tuple[list[tuple], tuple[int, int]]:
     """bfloat16 on tile registers: pack both operands, multiply. Returns steps and the sizes of the two scratch slots."""
-    from ..codegen import tiles
-
     blocks_m, blocks_n, blocks_k = -(-m // 32), -(-n // 32), -(-k // 32)
     left, right = compile_for(_C.device("cpu"), tiles.pack_left()), compile_for(_C.device("cpu"), tiles.pack_right())
     made = [

@@ -523,7 +523,7 @@ class Linear(_AddProduct):
         n, k = weight.shape if weight.ndim == 2 else (1, weight.shape[0])
         shape = (*input.shape[:-1], n) if weight.ndim == 2 else tuple(input.shape[:-1])
         wr, wc = weight.stride() if weight.ndim == 2 else (k, weight.stride(0))
-        if bias is not None and tuple(bias.shape) != shape[-1:] or (bias is not None and weight.ndim == 1):
+        if (bias is not None and tuple(bias.shape) != shape[-1:]) or (bias is not None and weight.ndim == 1):
             return None   # broadcast, or refused, as an addition
         out = 3 if bias is not None else 2
         made = steps(input.dtype.code, input.device, Matrix(0, k, 1), Matrix(1, wc, wr), Matrix(out, n, 1), rows, n, k, 1, 1.0, 1.0 if bias is not None else 0.0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..autograd import enable_grad, grad as grad_of
 from ..op import Composite, Fused, Meta, find_op, wrap_dim
 
 
@@ -217,8 +218,6 @@ def layer_norm_gradients(grad: Any, input: Any, weight: Any, normalized_shape: A
 
 def through_body(body: Any, g: Any, inputs: dict[str, Any]) -> dict[str, Any]:
     """Gradients of a body written with differentiable ops, at tensors that are part of the graph already."""
-    from ..autograd import enable_grad, grad as grad_of
-
     wanted = {n: t for n, t in inputs.items() if t is not None and t.requires_grad}
     if not wanted:
         return {}
