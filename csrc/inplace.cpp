@@ -221,19 +221,19 @@ static void move_retained(Tensor* t, Node* from, Node* to, uint32_t output_nr) {
   }
 }
 
-static void give_history(Tensor* t, Node* n) {
+void tape_give_history(Tensor* t, Node* n, uint32_t output_nr) {
   Node* old = t->grad_fn;
   Py_XINCREF(old);
   // Hooks registered so far belong to the value t had: they stay with the old node.
   if (t->extra) Py_CLEAR(t->extra->hooks);
-  tape_set_grad_fn(t, n, 0);
-  if (old) move_retained(t, old, n, 0);
+  tape_set_grad_fn(t, n, output_nr);
+  if (old) move_retained(t, old, n, output_nr);
   Py_XDECREF(old);
 }
 
 bool tape_rebase_node(Tensor* self, Node* n) {
   if (!self->view || !self->view->is_grad_view) {
-    give_history(self, n);
+    tape_give_history(self, n, 0);
     return true;
   }
   Tensor* base = self->view->base;
@@ -258,7 +258,7 @@ bool tape_rebase_node(Tensor* self, Node* n) {
       return false;
     }
   }
-  give_history(base, copy);
+  tape_give_history(base, copy, 0);
   Py_DECREF(copy);
   self->view->seen_version = self->current_version() - 1;   // stale: remade from the base when next wanted
   return true;

@@ -169,6 +169,8 @@ PyObject* tape_keep_self(Overload* op, PyObject** args);
 bool tape_rebase(Overload* op, PyObject** args, Tensor* self, PyObject* kept_self = nullptr);
 // Gives `self` (a view or not) the history of `n`, whose edge 0 is self's own old edge.
 bool tape_rebase_node(Tensor* self, Node* n);
+// A written tensor gets a new node: hooks stay with the old one, a retained gradient follows.
+void tape_give_history(Tensor* t, Node* n, uint32_t output_nr);
 // Marks `out` as a view of `base` made now. For differentiable views tape_record follows.
 bool tape_set_view(Tensor* out, Tensor* base, bool multi_output);
 // Runs a CopySlices node. grads and out as for node_apply.

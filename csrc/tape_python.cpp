@@ -500,7 +500,7 @@ static bool attach_output(Node* n, Tensor* t, uint32_t i, int role) {
       return PyErr_SetString(PyExc_RuntimeError, "a Function with several outputs may not modify a view in place: return a new tensor"), false;
     return tape_rebase_node(t, n);
   }
-  tape_set_grad_fn(t, n, i);
+  tape_give_history(t, n, i);
   if (t->view) t->view->seen_version = t->current_version();
   return true;
 }

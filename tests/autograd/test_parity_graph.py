@@ -390,6 +390,27 @@ def retained_across_in_place(T):
 
 
 @case
+def retained_across_a_dirty_function(T):
+    class Double(T.autograd.Function):
+        @staticmethod
+        def forward(ctx, a):
+            a.mul_(2)
+            ctx.mark_dirty(a)
+            return a
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * 2
+
+    x = vector(T)
+    y = x * 3
+    y.retain_grad()
+    Double.apply(y)
+    (y * y).sum().backward()
+    return y.grad, x.grad
+
+
+@case
 def post_accumulate(T):
     x, seen = vector(T), []
 
