@@ -136,8 +136,11 @@ def main() -> None:
             install(module, editable)
     print(f"dev_build: {target.relative_to(ROOT)} ({target.stat().st_size // 1024} KiB)")
     if options.asan:
-        library = subprocess.run(["c++", "-print-file-name=libasan.so"], capture_output=True, text=True).stdout.strip()
-        print(f"Run with: LD_PRELOAD={library} ASAN_OPTIONS=detect_leaks=0 {python} -m pytest -n 0 ...")
+        # libstdc++ as well: the sanitizer must find the real __cxa_throw before a library that throws is loaded.
+        names = ("libasan.so", "libstdc++.so")
+        found = [subprocess.run(["c++", f"-print-file-name={name}"], capture_output=True, text=True).stdout for name in names]
+        preload = " ".join(text.strip() for text in found)
+        print(f'Run with: LD_PRELOAD="{preload}" ASAN_OPTIONS=detect_leaks=0:log_path=asan.log {python} -m pytest ...')
 
 
 if __name__ == "__main__":
