@@ -40,8 +40,8 @@ def compile_case(torch: Any, case: dict[str, Any]) -> Measure:
 
 def choose_number(measure: Measure, at_least: float) -> tuple[int, float]:
     """Repetitions that take about `at_least` seconds, and how long the first one took; also the warm-up."""
-    first = measure(1)
-    if first > 2 * at_least:
+    first = measure(1)  # may include the compilation of kernels, so only a very long one is taken at its word
+    if first > LONG:
         return 1, first
     number = 1
     while (taken := measure(number)) < at_least / 5:
