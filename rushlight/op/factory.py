@@ -6,6 +6,7 @@ kernels that fill it, replayed by the core. Refuses: layouts and pinned memory t
 
 from __future__ import annotations
 
+import math
 from typing import Any, ClassVar
 
 from .. import _C
@@ -47,6 +48,21 @@ def check_options(name: str, layout: Any, pin_memory: Any) -> None:
 def scalar_bytes(value: Any, dtype: Any) -> bytes:
     """The bytes of one element."""
     return _C.number_bytes(value, dtype)
+
+
+def check_fits(name: str, value: Any, dtype: Any) -> None:
+    """Refuse a number that the type cannot hold: parts that would be lost, sizes beyond its range."""
+    if isinstance(value, complex) and not dtype.is_complex and value.imag:
+        lost = True
+    elif dtype.is_floating_point and isinstance(value, (int, float)):
+        lost = math.isfinite(value) and abs(value) > _LARGEST.get(dtype.name, math.inf)
+    else:
+        lost = False
+    if lost:
+        raise RuntimeError(f"{name}: value {value} cannot be converted to type {dtype.name} without overflow")
+
+
+_LARGEST = {"float16": 65504.0, "bfloat16": float.fromhex("0x1.FEp127"), "float32": float.fromhex("0x1.FFFFFEp127"), "float8_e4m3fn": 448.0, "float8_e5m2": 57344.0}
 
 
 def fill_steps(target: int, value: Any, dtype: Any, numel: int, device: Any) -> list[tuple]:
@@ -108,7 +124,9 @@ class Factory(OpDefinition):
         numel = 1
         for s in shape:
             numel *= s
-        steps = fill_steps(0, self.value(*own), dtype, numel, device)
+        value = self.value(*own)
+        check_fits(self.name, value, dtype)
+        steps = fill_steps(0, value, dtype, numel, device)
         return _C.Plan(0, device, [("new", dtype, shape, None, -1, 0)], steps)
 
     def run(self, *args: Any) -> Any:

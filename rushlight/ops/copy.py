@@ -72,7 +72,23 @@ def strides_for(t: Any, memory_format: Any) -> tuple[int, ...] | None:
     if t._is_dense():
         return t.stride()
     # Keep the order of dims by stride, close the gaps.
-    return ordered_strides(t.shape, sorted(range(t.ndim), key=lambda d: (t.stride(d), -d)))
+    return ordered_strides(t.shape, by_stride(t.shape, t.stride()))
+
+
+def by_stride(shape: Any, strides: Any) -> list[int]:
+    """Dims from the fastest to the slowest; a dim of stride 0 stays where it is, for it says nothing of order."""
+    order = list(reversed(range(len(shape))))
+    for i in range(1, len(order)):
+        at = i
+        for before in reversed(range(i)):
+            a, b = order[before], order[at]
+            if 0 in (strides[a], strides[b]) or (strides[a] == strides[b] and shape[a] <= shape[b]):
+                continue
+            if strides[a] < strides[b]:
+                break
+            order[before], order[at] = b, a
+            at = before
+    return order
 
 
 def ordered_strides(shape: Any, fastest_first: Any) -> tuple[int, ...]:
@@ -206,7 +222,8 @@ class To(_Move):
 
     def run(self, input, dtype, non_blocking, copy, memory_format):
         if input.dtype is dtype and not copy and has_format(input, memory_format):
-            return input
+            if memory_format is contiguous_format or prefers_channels_last(input):
+                return input
         return _C.empty(input.shape, strides_for(input, memory_format), dtype, input.device).copy_(input)
 
 
@@ -214,7 +231,24 @@ def has_format(t: Any, memory_format: Any) -> bool:
     """Whether a tensor already is laid out as asked."""
     if memory_format in (None, preserve_format):
         return True
-    return t._is_contiguous() if memory_format is contiguous_format else t._is_channels_last()
+    if memory_format is contiguous_format:
+        return t._is_contiguous()
+    wanted = 4 if memory_format is channels_last else 5
+    if t.ndim != wanted:
+        raise RuntimeError(f"required rank {wanted} tensor to use {memory_format.name} format, got shape {list(t.shape)}")
+    return t._is_channels_last()
+
+
+def prefers_channels_last(t: Any) -> bool:
+    """Whether the strides alone say channels last; sizes of one leave it open, and then the answer is no."""
+    strides, reach = t.stride(), 0
+    if strides[1] == 0:
+        return False
+    for d in (1, *range(t.ndim - 1, 1, -1), 0):
+        if t.shape[d] == 0 or strides[d] < reach or (d == 0 and reach == strides[1]):
+            return False
+        reach = strides[d] * max(t.shape[d], 1)
+    return True
 
 
 class ToDevice(Composite):
@@ -269,6 +303,8 @@ class Contiguous(Composite):
 
     def compute(self, input, memory_format):
         if memory_format is preserve_format:
+            if input._is_contiguous():
+                return input
             raise RuntimeError("preserve memory format is unsupported by the contiguous operator")
         wanted = memory_format or contiguous_format
         return input if has_format(input, wanted) else input.clone(memory_format=wanted)

@@ -118,10 +118,18 @@ class Arange(Factory):
 
     def make(self, own, dtype, device):
         start, end, step = self.bounds(own)
+        if dtype.is_complex or dtype is _C.bool:
+            raise NotImplementedError(f"arange: not implemented for dtype {dtype.name}")
         if step == 0:
             raise RuntimeError("arange: step must be nonzero")
         if any(isinstance(v, float) and not math.isfinite(v) for v in (start, end, step)):
             raise RuntimeError(f"arange: unsupported range: {start} -> {end}")
+        if any(not -(2**63) <= v < 2**63 for v in (start, end, step)):
+            raise RuntimeError(f"arange: {start} -> {end} by {step} cannot be converted to type int64 without overflow")
+        if dtype is _C.int64:   # counted in integers, whatever was given
+            start, end, step = int(start), int(end), int(step)
+            if step == 0:
+                raise RuntimeError("arange: step must be nonzero, and a fraction is none as an int64")
         if (end - start) * (1 if step > 0 else -1) < 0:
             raise RuntimeError(f"arange: upper bound and lower bound inconsistent with step sign: {start} -> {end} by {step}")
         if all(isinstance(v, int) for v in (start, end, step)):
@@ -144,6 +152,10 @@ class Range(Composite):
 
     def compute(self, start, end, step, dtype, layout, device, pin_memory, requires_grad):
         check_options("range", layout, pin_memory)
+        if step == 0:
+            raise RuntimeError("range: step must be nonzero")
+        if (end - start) * step < 0:
+            raise RuntimeError(f"range: upper bound and lower bound inconsistent with step sign: {start} -> {end} by {step}")
         count = math.floor((end - start) / step) + 1
         made = find_op("arange")(count, dtype=_C.float64, device=device) * step + start
         return made.to(dtype or default_dtype()).requires_grad_(requires_grad)
