@@ -42,6 +42,7 @@ PyObject* call_method(PyObject* self, const char* name, PyObject* a, PyObject* b
   PyObject*& text = interned[name];
   if (!text && !(text = PyUnicode_InternFromString(name))) return nullptr;
   PyObject* args[] = {self, a, b, c};
+  RuleGuard own(true);
   size_t n = c ? 4 : b ? 3 : a ? 2 : 1;
   return PyObject_VectorcallMethod(text, args, n | PY_VECTORCALL_ARGUMENTS_OFFSET * 0, nullptr);
 }
@@ -197,6 +198,7 @@ static bool apply_vjp(Node* n, Overload* op, TapeInfo* info, PyObject** grads, P
     if (!args.push(saved_unpack(n, n->saved() + i, param_text(op, info->saved_params[i])))) return false;
   if (n->num_saved > from_params && !args.push(saved_results(n, from_params))) return false;
   NeedsGuard guard(needs_by_param(n, info, needs));
+  RuleGuard own(true);
   Ref result(PyObject_Vectorcall(op->vjp, args.data(), args.count, nullptr));
   return result && distribute(n, op, info, result.p, out);
 }
@@ -207,7 +209,8 @@ static bool apply_python(Node* n, PyObject** grads, PyObject** out) {
   Ref tuple(gradients_tuple(grads, n->num_outputs));
   if (!tuple) return false;
   if (!n->op) return PyErr_SetString(PyExc_RuntimeError, "this node's context was already cleared by the garbage collector"), false;
-  Ref result(n->kind == NodeKind::Function ? call_method(n->op, "_run_backward", tuple.p) : PyObject_Call(n->op, tuple.p, nullptr));
+  RuleGuard users(false);
+  Ref result(n->kind == NodeKind::Function ? PyObject_CallMethod(n->op, "_run_backward", "(O)", tuple.p) : PyObject_Call(n->op, tuple.p, nullptr));
   if (!result) return false;
   if (is_tensor(result.p) || result.p == Py_None) {
     if (n->num_edges && n->edges()[0].node && result.p != Py_None) out[0] = result.release();

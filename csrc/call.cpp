@@ -659,6 +659,14 @@ static PyObject* forget_plans(PyObject*, PyObject*) {
   Py_RETURN_NONE;
 }
 static PyObject* get_keys(PyObject*, PyObject*) { return Py_BuildValue("(II)", tls.keys, tls.excluded); }
+static PyObject* in_rule(PyObject*, PyObject*) { return Py_NewRef(tls.in_rule ? Py_True : Py_False); }
+// own_call(f, *args): f(*args) as the tape's own call, which no __torch_function__ sees.
+static PyObject* own_call(PyObject*, PyObject* args) {
+  if (PyTuple_GET_SIZE(args) < 1) return PyErr_SetString(PyExc_TypeError, "own_call: expected a callable"), nullptr;
+  Ref rest(PyTuple_GetSlice(args, 1, PyTuple_GET_SIZE(args)));
+  RuleGuard own(true);
+  return rest ? PyObject_Call(PyTuple_GET_ITEM(args, 0), rest.p, nullptr) : nullptr;
+}
 static PyObject* set_keys(PyObject*, PyObject* args) {
   unsigned keys, excluded;
   if (!PyArg_ParseTuple(args, "II", &keys, &excluded)) return nullptr;
@@ -671,6 +679,8 @@ static PyMethodDef functions[] = {
     {"set_hooks", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(set_hooks)), METH_VARARGS | METH_KEYWORDS, "where the core asks Python"},
     {"forget_plans", forget_plans, METH_NOARGS, "a global default changed: plans made so far no longer apply"},
     {"get_thread_keys", get_keys, METH_NOARGS, "(active, excluded) dispatch bits of this thread"},
+    {"own_call", own_call, METH_VARARGS, "own_call(f, *args): f(*args) as the tape's own call"},
+    {"in_rule", in_rule, METH_NOARGS, "whether the tape itself is calling ops on this thread"},
     {"set_thread_keys", set_keys, METH_VARARGS, "set_thread_keys(active, excluded)"},
     {}};
 

@@ -114,6 +114,7 @@ PyObject* generator_set_state(PyObject* self, PyObject* value) {
                  static_cast<long long>(state->numel));
     return nullptr;
   }
+  if (!tensor_readable(state, "set_state")) return nullptr;
   if (!of(self).read_state(reinterpret_cast<unsigned char*>(state->data()))) {
     PyErr_SetString(PyExc_RuntimeError, "set_state: invalid mt19937 state");
     return nullptr;

@@ -85,6 +85,7 @@ struct ThreadState {
   uint32_t excluded = 0;         // bits masked out while a handler runs below its own level
   bool saved_hooks = false;      // saved_tensors_hooks active: saving goes through Python
   bool anomaly = false;
+  bool in_rule = false;          // a derivative rule or the engine itself calls ops: no __torch_function__
 };
 extern thread_local ThreadState tls;
 
@@ -92,6 +93,12 @@ struct GradModeGuard {           // RAII: set grad mode, restore on exit
   bool previous;
   explicit GradModeGuard(bool enabled) : previous(tls.grad_enabled) { tls.grad_enabled = enabled; }
   ~GradModeGuard() { tls.grad_enabled = previous; }
+};
+
+struct RuleGuard {               // RAII: ops called now are the tape's own, or (false) the user's again
+  bool previous;
+  explicit RuleGuard(bool own) : previous(tls.in_rule) { tls.in_rule = own; }
+  ~RuleGuard() { tls.in_rule = previous; }
 };
 
 // Owning reference to a Python object.

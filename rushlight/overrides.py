@@ -8,7 +8,8 @@ from typing import Any
 
 from . import _C
 from ._C import Tensor
-from .dispatch.dispatcher import overloaded_types
+from .autograd.backward import tensor_backward as plain_backward
+from .dispatch.dispatcher import ask_overrides, overloaded_types
 from .dispatch.modes import DisableTorchFunction, DisableTorchFunctionSubclass, TorchFunctionMode, below, state
 from .op import ops
 
@@ -111,7 +112,7 @@ def make_wrapper_subclass(
     dispatch_layout: bool = False,
 ) -> Tensor:
     """A subclass instance with sizes and types but no data: the subclass's handlers supply the behaviour."""
-    if getattr(cls, "__torch_dispatch__", None) is None:
+    if getattr(cls, "__torch_dispatch__", None) in (None, _C._disabled_torch_function_impl):
         raise RuntimeError(f"{cls.__name__}: _make_wrapper_subclass requires __torch_dispatch__ to be defined")
     if pin_memory:
         raise RuntimeError("_make_wrapper_subclass: pin_memory=True needs a CUDA device, and none is available")
@@ -119,8 +120,15 @@ def make_wrapper_subclass(
     return made.requires_grad_() if requires_grad else made
 
 
+def backward_or_override(self: Tensor, *args: Any, **kwargs: Any) -> Any:
+    """`Tensor.backward` where modes or subclasses may want the call."""
+    answer = ask_overrides(Tensor.backward, [self], (self, *args), kwargs)
+    return plain_backward(self, *args, **kwargs) if answer is NotImplemented else answer
+
+
 def install() -> None:
     """Give tensors their default `__torch_function__` and the wrapper constructor."""
+    _C._autograd_callbacks["tensor_backward"] = backward_or_override
     Tensor.__torch_function__ = classmethod(default_torch_function)
     Tensor.__torch_dispatch__ = _C._disabled_torch_function_impl
     Tensor._make_wrapper_subclass = staticmethod(make_wrapper_subclass)

@@ -39,7 +39,7 @@ def _implicit(output: Any, index: int) -> Any:
         raise RuntimeError(f"grad can be implicitly created only for scalar outputs, but output {index} has shape {tuple(meta.shape)}")
     if not meta.is_floating_point():
         raise RuntimeError(f"grad can be implicitly created only for real scalar outputs but got {meta.dtype}")
-    return _C.empty(tuple(meta.shape), None, meta.dtype, meta.device).fill_(1)
+    return _C.own_call(_C.empty(tuple(meta.shape), None, meta.dtype, meta.device).fill_, 1)
 
 
 def make_gradients(outputs: Sequence[Any], given: Sequence[Any], is_batched: bool = False) -> tuple:

@@ -15,6 +15,7 @@ from .. import _C, show
 from .._C import Tensor
 from ..autograd.forward_ad import jvp_call
 from ..op import ops
+from ..op.out import call_out
 from ..op.pointwise import device_of
 from . import table
 from .keys import AUTOGRAD_OF, FORWARD_AD, SHOW, SUBCLASS, DispatchKey, DispatchKeySet, backend_of
@@ -26,7 +27,7 @@ _depth = 0
 
 def install() -> None:
     """Make the core ask this dispatcher."""
-    _C.set_hooks(dispatcher=dispatch)
+    _C.set_hooks(dispatcher=dispatch, out_caller=dispatch_out)
     if show.is_shown("dispatch"):
         keys, excluded = _C.get_thread_keys()
         _C.set_thread_keys(keys | SHOW, excluded)
@@ -37,6 +38,20 @@ def dispatch(overload: Any, args: tuple) -> Any:
     if show.is_shown("dispatch"):
         return traced(overload, args)
     return route(overload, args)
+
+
+def dispatch_out(overload: Any, args: tuple, out: Any) -> Any:
+    """A call with out=: as the plain form, but modes, subclasses and registered kernels have their say."""
+    tensors = tensors_of((*args, *(out if isinstance(out, (list, tuple)) else (out,))))
+    keys, excluded = _C.get_thread_keys()
+    if not (keys & ~excluded or overload.overridden or any(t._keys for t in tensors)):
+        return call_out(overload, args, out)
+    if overload.name in ops:
+        positional, named = public_args(overload, args)
+        handled = ask_overrides(public_op(overload), tensors, positional, {**named, "out": out})
+        if handled is not NotImplemented:
+            return handled
+    return call_out(overload, args, out, dispatch)
 
 
 def tensors_of(args: tuple) -> list[Tensor]:
@@ -53,7 +68,7 @@ def tensors_of(args: tuple) -> list[Tensor]:
 def route(overload: Any, args: tuple) -> Any:
     """Ask handlers in order; the first that takes the call decides."""
     tensors = tensors_of(args)
-    if not state.all_functions_disabled and overload.name in ops:   # derived gradients are no public functions
+    if not state.all_functions_disabled and overload.name in ops and not _C.in_rule():   # nor are derivatives public calls
         handled = torch_function(overload, args, tensors)
         if handled is not NotImplemented:
             return handled
@@ -73,7 +88,7 @@ def below_forward_ad(overload: Any, args: tuple, tensors: list[Tensor], name: st
         return overload.redispatch(*args)
     if wants_torch_dispatch(tensors):
         return overload.autograd(lambda *inner: torch_dispatch(overload, inner), *args)
-    kernel = backend_kernel(name, device)
+    kernel = backend_kernel(overload, name, device)
     if kernel is not None:
         return overload.autograd(lambda *inner: kernel(*public_args(overload, inner)[0], **public_args(overload, inner)[1]), *args)
     return overload.redispatch(*args)
@@ -122,7 +137,7 @@ def torch_function(overload: Any, args: tuple, tensors: list[Tensor]) -> Any:
 def ask_overrides(func: Any, tensors: list[Tensor], args: tuple, kwargs: dict[str, Any]) -> Any:
     """What modes and subclasses make of a call of `func`; NotImplemented if there is none to ask."""
     subclasses = [] if state.subclass_functions_disabled else overloaded_types(tensors)
-    if state.all_functions_disabled or not (state.function_modes or subclasses):
+    if state.all_functions_disabled or _C.in_rule() or not (state.function_modes or subclasses):
         return NotImplemented
     types = tuple(type(t) for t in subclasses)
     if state.function_modes:
@@ -181,7 +196,7 @@ def torch_dispatch(overload: Any, args: tuple) -> Any:
             return result
     if subclasses:
         raise TypeError(f"Multiple dispatch failed for {overload.name}: all __torch_dispatch__ handlers returned NotImplemented: {[c.__name__ for c in types]}")
-    kernel = backend_kernel(registered_name(overload), device_of(args))
+    kernel = backend_kernel(overload, registered_name(overload), device_of(args))
     return kernel(*positional, **named) if kernel is not None else overload.backend(*args)
 
 
@@ -225,9 +240,11 @@ def call_guarded(key: Any, kernel: Callable, args: tuple, kwargs: dict[str, Any]
         _running.pop()
 
 
-def backend_kernel(name: str, device: Any) -> Callable | None:
-    """A registered implementation for the device, or a fallback of its whole backend."""
+def backend_kernel(overload: Any, name: str, device: Any) -> Callable | None:
+    """A registered implementation for the device; a custom op's fake is what it has for meta."""
     key = backend_of(device)
+    if key is DispatchKey.Meta and getattr(overload.definition, "fake", None) is not None:
+        return None
     for k in (key, DispatchKey.CompositeExplicitAutograd, *(() if isinstance(key, DispatchKey) else (DispatchKey.PrivateUse1,))):
         kernel = table.find(name, k)
         if kernel is not None and kernel is not table.FALLTHROUGH and k not in _running:

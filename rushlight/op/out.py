@@ -7,21 +7,22 @@ Enters: an overload, bound arguments and `out`. Leaves: `out` itself, resized if
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 from .. import _C
 from ..promotion import can_cast
 
 
-def call_out(overload: Any, args: tuple, out: Any) -> Any:
-    """Compute `overload` on `args` into `out`."""
+def call_out(overload: Any, args: tuple, out: Any, compute: Callable | None = None) -> Any:
+    """Compute `overload` on `args` (with `compute` where keys are in play) into `out`."""
     outs = out if isinstance(out, (tuple, list)) else (out,)
     for o in outs:
         if not isinstance(o, _C.Tensor):
             raise TypeError(f"{overload.name}(): argument 'out' must be Tensor (or a tuple of Tensors), not {type(o).__name__}")
     if _C.is_grad_enabled() and any(_requires_grad(a) for a in (*args, *outs)):
         raise RuntimeError(f"{overload.name}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad.")
-    result = overload.redispatch(*args)
+    result = overload.redispatch(*args) if compute is None else compute(overload, args)
     results = result if isinstance(result, (tuple, list)) else (result,)
     if len(results) != len(outs):
         raise TypeError(f"{overload.name}(): expected {len(results)} tensors in 'out', got {len(outs)}")

@@ -2,7 +2,7 @@
 
 import importlib as _importlib
 
-_SUBMODULES = frozenset(("checkpoint", "hooks"))
+_SUBMODULES = frozenset(("_python_dispatch", "_pytree", "checkpoint", "hooks"))
 
 
 def __getattr__(name: str) -> object:
