@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-LONG = 2.0  # seconds: what takes longer is not run once more just to be warm
+LONG = 8.0  # seconds: what takes longer is not run once more just to be warm
 
 Measure = Callable[[int], float]
 
