@@ -51,9 +51,10 @@ static int set_requires_grad(PyObject* self, PyObject* value, void*) {
 
 static PyObject* m_requires_grad_(PyObject* self, PyObject* args, PyObject* kwargs) {
   static const char* names[] = {"requires_grad", nullptr};
-  int on = 1;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|p:requires_grad_", const_cast<char**>(names), &on)) return nullptr;
-  return change_requires_grad(as_tensor(self), on) ? Py_NewRef(self) : nullptr;
+  PyObject* on = Py_True;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O:requires_grad_", const_cast<char**>(names), &on)) return nullptr;
+  if (!PyBool_Check(on)) return PyErr_Format(PyExc_TypeError, "requires_grad_(): argument 'requires_grad' must be bool, not %s", Py_TYPE(on)->tp_name), nullptr;
+  return change_requires_grad(as_tensor(self), on == Py_True) ? Py_NewRef(self) : nullptr;
 }
 
 static PyObject* get_base(PyObject* self, void*) {

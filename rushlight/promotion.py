@@ -46,6 +46,8 @@ def number_dtype(value: Any) -> dtype:
         return _C.int64
     if isinstance(value, float):
         return default_dtype()
+    if not isinstance(value, complex):
+        raise TypeError(f"result_type: expected a tensor or a number, got {type(value).__name__}")
     return default_complex()
 
 

@@ -134,7 +134,9 @@ class Factory(OpDefinition):
 
 
 def check_sizes(name: str, shape: tuple[int, ...]) -> None:
-    """Sizes must not be negative."""
+    """Sizes must not be negative, and their product must be countable."""
+    if math.prod(shape) >= 2**63:
+        raise RuntimeError(f"{name}: Storage size calculation overflowed with sizes={list(shape)}")
     for s in shape:
         if s < 0:
             raise RuntimeError(f"{name}: Trying to create tensor with negative dimension {s}: {list(shape)}")

@@ -12,6 +12,7 @@ from typing import Any
 
 from .. import _C
 from ..promotion import can_cast
+from .definition import KIND_POINTWISE
 
 
 def call_out(overload: Any, args: tuple, out: Any, compute: Callable | None = None) -> Any:
@@ -22,6 +23,8 @@ def call_out(overload: Any, args: tuple, out: Any, compute: Callable | None = No
             raise TypeError(f"{overload.name}(): argument 'out' must be Tensor (or a tuple of Tensors), not {type(o).__name__}")
     if _C.is_grad_enabled() and any(_requires_grad(a) for a in (*args, *outs)):
         raise RuntimeError(f"{overload.name}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad.")
+    if overload.definition.kind == KIND_POINTWISE:
+        check_overlap(overload.name, outs, args)
     result = overload.redispatch(*args) if compute is None else compute(overload, args)
     results = result if isinstance(result, (tuple, list)) else (result,)
     if len(results) != len(outs):
@@ -33,6 +36,25 @@ def call_out(overload: Any, args: tuple, out: Any, compute: Callable | None = No
     if isinstance(out, _C.Tensor):
         return out
     return type(result)(outs) if isinstance(result, tuple) else out
+
+
+def check_overlap(name: str, outs: tuple, args: tuple) -> None:
+    """Refuse an output that shares part of its memory with an input; all of it is fine."""
+    for out in outs:
+        for a in args:
+            if not isinstance(a, _C.Tensor) or a is out or not (a.numel() and out.numel() and a._is_dense() and out._is_dense()):
+                continue
+            if a.untyped_storage().data_ptr() != out.untyped_storage().data_ptr():
+                continue
+            (low, high), (first, last) = _bytes(a), _bytes(out)
+            same = (low, high, a.stride()) == (first, last, out.stride())
+            if not same and low < last and first < high:
+                raise RuntimeError(f"{name}: unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory location. Please clone() the tensor before performing the operation.")
+
+
+def _bytes(t: Any) -> tuple[int, int]:
+    start = t.storage_offset() * t.itemsize
+    return start, start + t.numel() * t.itemsize
 
 
 def _requires_grad(x: Any) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 from .. import _C
 from ..devices import handlers
 from ..op import Composite, Meta, Pointwise, Promote, find_op
-from ..shape import channels_last, channels_last_3d, contiguous_format, preserve_format
+from ..shape import channels_last, channels_last_3d, contiguous_format, memory_format as MemoryFormat, preserve_format
 
 
 class _Move(Pointwise):
@@ -62,6 +62,7 @@ class Clone(_Move):
 
 def strides_for(t: Any, memory_format: Any) -> tuple[int, ...] | None:
     """Strides of a fresh tensor shaped like `t` in a memory format; None for row-major."""
+    check_format(memory_format)
     if memory_format is contiguous_format:
         return None
     if memory_format in (channels_last, channels_last_3d):
@@ -227,8 +228,15 @@ class To(_Move):
         return _C.empty(input.shape, strides_for(input, memory_format), dtype, input.device).copy_(input)
 
 
+def check_format(memory_format: Any) -> None:
+    """TypeError for what is no memory format."""
+    if memory_format is not None and not isinstance(memory_format, MemoryFormat):
+        raise TypeError(f"argument 'memory_format' must be memory_format, not {type(memory_format).__name__}")
+
+
 def has_format(t: Any, memory_format: Any) -> bool:
     """Whether a tensor already is laid out as asked."""
+    check_format(memory_format)
     if memory_format in (None, preserve_format):
         return True
     if memory_format is contiguous_format:

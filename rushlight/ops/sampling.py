@@ -232,6 +232,8 @@ def race(weights: Any, num_samples: int, generator: Any) -> Any:
     valid = ((weights >= 0) & (weights < float("inf"))).all().item()
     if not valid:
         raise RuntimeError("multinomial: the probability tensor contains either `inf`, `nan` or an element < 0.")
+    if not (weights.sum(-1) > 0).all().item():
+        raise RuntimeError("multinomial: invalid distribution (sum of probabilities <= 0).")
     times = fill_exponential(find_op("empty_like")(weights), 1.0, generator)
     speed = weights / times
     if num_samples == 1:

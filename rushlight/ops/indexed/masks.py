@@ -130,7 +130,10 @@ class MaskedSelect(Composite):
 
     def compute(self, input, mask):
         check_mask("masked_select", mask)
-        shape = broadcast_shapes([tuple(input.shape), tuple(mask.shape)]) or (1,)
+        try:
+            shape = broadcast_shapes([tuple(input.shape), tuple(mask.shape)]) or (1,)
+        except IndexError:
+            raise RuntimeError(f"masked_select: input of shape {list(input.shape)} and mask of shape {list(mask.shape)} cannot be broadcast together") from None
         return find_op("index")(input.expand(shape), [mask.expand(shape)])
 
 
