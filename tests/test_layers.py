@@ -95,3 +95,9 @@ def test_undeclared_module_is_reported(checker, capsys):
     checker.write({"rushlight/novelty.py": ""})
     assert checker.main() == 1
     assert "not in LAYERS" in capsys.readouterr().out
+
+
+def test_test_files_of_one_name_are_reported(checker, capsys):
+    checker.write({"tests/a/test_modes.py": "", "tests/b/test_modes.py": ""})
+    assert checker.main() == 1
+    assert "same name" in capsys.readouterr().out

@@ -222,6 +222,17 @@ def check_files() -> Iterator[str]:
                 yield f"{place(path)}: `{relative.parts[length - 1]}` says nothing. Name it after what it does."
 
 
+def check_test_names() -> Iterator[str]:
+    """pytest imports test files by their bare name, so two of one name cannot be collected together."""
+    seen: dict[str, Path] = {}
+    for path in sorted((ROOT / "tests").rglob("*.py")):
+        if path.name in ("__init__.py", "conftest.py") or (path.parent / "__init__.py").exists():
+            continue
+        if path.name in seen:
+            yield f"{place(path)}: {place(seen[path.name])} has the same name, and pytest would refuse one of them"
+        seen[path.name] = path
+
+
 def print_graph(imports: list[Import]) -> None:
     pairs = sorted({(layer_of(entry.module), layer_of(entry.target)) for entry in imports
                     if entry.target.split(".")[0] == PACKAGE})
@@ -236,7 +247,7 @@ def main() -> int:
         print_graph(imports)
         return 0
     problems = [*check_declared(modules), *check_direction(imports), *check_cycles(imports, modules),
-                *check_start_up(imports, modules), *check_files()]
+                *check_start_up(imports, modules), *check_files(), *check_test_names()]
     for problem in dict.fromkeys(problems):
         print(problem)
     if not problems:
