@@ -10,12 +10,16 @@ from pathlib import Path
 
 import pytest
 
+import rushlight
+
 ROOT = Path(__file__).resolve().parent.parent
 
 
 def run_python(*arguments: str, timeout: float = 240, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=timeout,
-                          env=dict(os.environ, PYTHONPATH=str(ROOT), **environment))
+    """A fresh interpreter that finds the same rushlight as this one, wherever that is installed."""
+    installed = str(Path(rushlight.__file__).parent.parent)
+    return subprocess.run([sys.executable, *arguments], cwd=ROOT / "tests", capture_output=True, text=True, timeout=timeout,
+                          env=dict(os.environ, PYTHONPATH=installed, **environment))
 
 
 def test_import_loads_no_heavy_dependency():
