@@ -321,7 +321,7 @@ bool pointwise_launch(PointwisePlanObject* plan, PointwiseCall& call, Device dev
   // Numbers go in last: planning fills the pointers of tensors only.
   for (int i = 0; ready && i < plan->num_in; i++) {
     if (call.tensors[i]) continue;
-    bool lost = PyComplex_Check(call.scalars[i]) && !is_complex(plan->in_dtype[i]);
+    bool lost = PyComplex_Check(call.scalars[i]) && !is_complex(plan->in_dtype[i]) && plan->in_dtype[i] != DType::Bool;
     if (lost) PyErr_Format(PyExc_RuntimeError, "%s: value cannot be converted to type %s without overflow", op, info(plan->in_dtype[i]).name);
     ready = !lost && store_number(call.scalars[i], plan->in_dtype[i], scalars[i], Overflow::Wrap);
     loop.ptrs[i] = scalars[i];

@@ -145,7 +145,7 @@ class Remainder(Pointwise):
 class Fmod(Pointwise):
     """What truncating division leaves: has the sign of `input`."""
 
-    schema = "fmod(Tensor|Scalar input, Tensor|Scalar other) -> Tensor"
+    schema = "fmod(Tensor input, Tensor|Scalar other) -> Tensor"
     divisor = "other"
     refuse = ("bool", "complex")
 
