@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from .. import _C
@@ -315,6 +316,26 @@ def _product(sizes: list[int]) -> int:
     return total
 
 
+def cheapest_product(name: str, matrices: Sequence[Any]) -> Any:
+    """The product of matrices, multiplied in the order with the fewest operations."""
+    for k in range(1, len(matrices)):
+        left, right = matrices[k - 1].shape, matrices[k].shape
+        if left[1] != right[0]:
+            raise RuntimeError(f"{name}(): tensors {k - 1} and {k} with shapes {list(left)} and {list(right)} cannot be multiplied")
+    sizes = [matrices[0].shape[0], *(x.shape[1] for x in matrices)]
+    n = len(matrices)
+    cost: dict[tuple[int, int], tuple[float, int]] = {(i, i): (0, i) for i in range(n)}
+    for span in range(1, n):
+        for i in range(n - span):
+            j = i + span
+            cost[i, j] = min((cost[i, k][0] + cost[k + 1, j][0] + sizes[i] * sizes[k + 1] * sizes[j + 1], k) for k in range(i, j))
+
+    def multiply(i: int, j: int) -> Any:
+        return matrices[i] if i == j else multiply(i, cost[i, j][1]) @ multiply(cost[i, j][1] + 1, j)
+
+    return multiply(0, n - 1)
+
+
 class ChainMatmul(Composite):
     """Product of several matrices, in the cheapest order."""
 
@@ -328,20 +349,48 @@ class ChainMatmul(Composite):
         for k, x in enumerate(matrices):
             if x.ndim != 2:
                 raise RuntimeError(f"chain_matmul(): tensor {k} must be 2D, got a {x.ndim}-D tensor")
-            if k and matrices[k - 1].shape[1] != x.shape[0]:
-                raise RuntimeError(f"chain_matmul(): tensors {k - 1} and {k} with shapes {list(matrices[k - 1].shape)} and {list(x.shape)} cannot be multiplied")
-        sizes = [matrices[0].shape[0], *(x.shape[1] for x in matrices)]
-        n = len(matrices)
-        cost: dict[tuple[int, int], tuple[float, int]] = {(i, i): (0, i) for i in range(n)}
-        for span in range(1, n):
-            for i in range(n - span):
-                j = i + span
-                cost[i, j] = min((cost[i, k][0] + cost[k + 1, j][0] + sizes[i] * sizes[k + 1] * sizes[j + 1], k) for k in range(i, j))
+        return cheapest_product("chain_matmul", matrices)
 
-        def multiply(i: int, j: int) -> Any:
-            return matrices[i] if i == j else multiply(i, cost[i, j][1]) @ multiply(cost[i, j][1] + 1, j)
 
-        return multiply(0, n - 1)
+class MultiDot(Composite):
+    """Product of two or more matrices in the cheapest order; the first and the last may be vectors."""
+
+    schema = "multi_dot(Tensor[] tensors) -> Tensor"
+    namespace = "linalg"
+    method = False
+
+    def compute(self, tensors):
+        if len(tensors) < 2:
+            raise RuntimeError(f"multi_dot(): expected at least 2 tensors but got {len(tensors)}")
+        first, last = tensors[0], tensors[-1]
+        for i, t in enumerate(tensors):
+            if t.ndim != 2 and not (t.ndim == 1 and i in (0, len(tensors) - 1)):
+                raise RuntimeError(f"multi_dot(): tensor {i} must be 2D (the first and the last may be 1D) but got {t.ndim}D")
+        chain = [first.unsqueeze(0) if first.ndim == 1 else first, *tensors[1:-1], last.unsqueeze(1) if last.ndim == 1 else last]
+        product = cheapest_product("multi_dot", chain)
+        if last.ndim == 1:
+            product = product.squeeze(1)
+        return product.squeeze(0) if first.ndim == 1 else product
+
+
+class Bilinear(Composite):
+    """input1 and input2 multiplied through one matrix per output, plus bias."""
+
+    schema = "bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None) -> Tensor"
+    namespace = "nn.functional"
+    method = False
+    out = False
+
+    def compute(self, input1, input2, weight, bias):
+        if input1.shape[:-1] != input2.shape[:-1]:
+            raise RuntimeError(f"bilinear(): input batch dimensions do not match: got {list(input1.shape[:-1])} and {list(input2.shape[:-1])}")
+        outs, left, right = weight.shape
+        if (input1.shape[-1], input2.shape[-1]) != (left, right):
+            raise RuntimeError(f"bilinear(): inputs have {input1.shape[-1]} and {input2.shape[-1]} features, but weight {tuple(weight.shape)} expects {left} and {right}")
+        # One matrix product maps input1 through every output's matrix, then input2 is summed against each.
+        mapped = input1.reshape(-1, left) @ weight.permute(1, 0, 2).reshape(left, outs * right)
+        result = (mapped.reshape(-1, outs, right) @ input2.reshape(-1, right, 1)).reshape((*input1.shape[:-1], outs))
+        return result if bias is None else result + bias
 
 
 # --- add and multiply ------------------------------------------------------------------------------------------------------------
