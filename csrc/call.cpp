@@ -551,7 +551,11 @@ static PyObject* op_vectorcall(PyObject* self, PyObject* const* args, size_t nar
     if (fits > 0) return call_bound(overload, &bound);
     if (fits < 0) return nullptr;
   }
-  if (op->mode && nargs == 2 && !kwnames && !is_tensor(args[op->mode == 2 ? 0 : 1])) Py_RETURN_NOTIMPLEMENTED;
+  if (op->mode && nargs == 2 && !kwnames) {
+    PyObject* other = args[op->mode == 2 ? 0 : 1];
+    // Objects with __torch_function__ take the call as a function; others get their turn as operands.
+    if (!is_tensor(other) && !PyObject_HasAttrString(as_object(Py_TYPE(other)), "__torch_function__")) Py_RETURN_NOTIMPLEMENTED;
+  }
   return refuse(self, args, nargs, kwnames);
 }
 

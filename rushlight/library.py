@@ -27,7 +27,7 @@ from .op.schema import Schema, parse
 
 __all__ = [
     "CustomOpDef", "Library", "custom_op", "define", "fallthrough_kernel", "get_ctx", "impl", "infer_schema", "opcheck", "register_autograd",
-    "register_fake", "register_kernel", "register_vmap",
+    "register_fake", "register_kernel", "register_torch_dispatch", "register_vmap",
 ]  # fmt: skip
 
 _registered: dict[str, CustomOp] = {}
@@ -405,6 +405,18 @@ def register_vmap(op: Any, func: Callable | None = None, /, *, lib: Library | No
 
     def register(rule: Callable) -> Callable:
         definition.vmap_rule = rule
+        return rule
+
+    return register if func is None else register(func)
+
+
+def register_torch_dispatch(op: Any, torch_dispatch_class: type, func: Callable | None = None, /, *, lib: Library | None = None) -> Any:
+    """What a mode or a subclass does for one op: func(mode, func, types, args, kwargs), or without mode for a subclass."""
+    name = op if isinstance(op, str) else getattr(op, "_qualname", None) or getattr(op, "_qualified_op_name", None) or op.name
+    space, _, short = name.rpartition("::")
+
+    def register(rule: Callable) -> Callable:
+        table.python_rules[table.qualified(space or "aten", short.partition(".")[0]), torch_dispatch_class] = rule
         return rule
 
     return register if func is None else register(func)

@@ -7,7 +7,9 @@ subclasses; registered backend kernels; the op's own kernel.
 
 from __future__ import annotations
 
+import functools
 import sys
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +17,7 @@ from .. import _C, show
 from .._C import Tensor
 from ..autograd.forward_ad import jvp_call
 from ..op import ops
+from ..op.definition import explain_mismatch
 from ..op.out import call_out
 from ..op.pointwise import device_of
 from . import table
@@ -27,7 +30,7 @@ _depth = 0
 
 def install() -> None:
     """Make the core ask this dispatcher."""
-    _C.set_hooks(dispatcher=dispatch, out_caller=dispatch_out)
+    _C.set_hooks(dispatcher=dispatch, out_caller=dispatch_out, bind_error=mismatch)
     if show.is_shown("dispatch"):
         keys, excluded = _C.get_thread_keys()
         _C.set_thread_keys(keys | SHOW, excluded)
@@ -52,6 +55,27 @@ def dispatch_out(overload: Any, args: tuple, out: Any) -> Any:
         if handled is not NotImplemented:
             return handled
     return call_out(overload, args, out, dispatch)
+
+
+def mismatch(op: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+    """Arguments that fit no signature: objects with `__torch_function__` may still take the call."""
+    owners = [a for a in flat((*args, *kwargs.values())) if isinstance(a, Tensor) or getattr(type(a), "__torch_function__", None) is not None]
+    if all(isinstance(a, Tensor) for a in owners):
+        return explain_mismatch(op, args, kwargs)
+    func = op if isinstance(op, _C.Op) else public_op(op)
+    answer = ask_overrides(func, owners, args, kwargs)
+    return explain_mismatch(op, args, kwargs) if answer is NotImplemented else answer
+
+
+def flat(args: tuple) -> list[Any]:
+    """Arguments with lists and tuples opened once."""
+    found: list[Any] = []
+    for a in args:
+        if isinstance(a, (list, tuple)):
+            found += a
+        else:
+            found.append(a)
+    return found
 
 
 def tensors_of(args: tuple) -> list[Tensor]:
@@ -187,11 +211,14 @@ def torch_dispatch(overload: Any, args: tuple) -> Any:
     positional, named = public_args(overload, args)
     if state.dispatch_modes:
         with below(state.dispatch_modes) as mode:
-            result = mode.__torch_dispatch__(overload, types, positional, named)
+            rule = table.python_rules.get((overload.name, type(mode)))
+            handler = mode.__torch_dispatch__ if rule is None else functools.partial(rule, mode)
+            result = handler(overload, types, positional, named)
         if result is not NotImplemented:
             return result
     for t in subclasses:
-        result = type(t).__torch_dispatch__(overload, types, positional, named)
+        handler = table.python_rules.get((overload.name, type(t)), type(t).__torch_dispatch__)
+        result = handler(overload, types, positional, named)
         if result is not NotImplemented:
             return result
     if subclasses:
@@ -220,24 +247,29 @@ def registered_above(overload: Any, name: str, args: tuple, device: Any) -> tupl
         return None
     for key in (*_ABOVE_AUTOGRAD, *autograd_keys(device), DispatchKey.CompositeImplicitAutograd):
         kernel = table.find(name, key)
-        if kernel is None or kernel is table.FALLTHROUGH or key in _running:
+        if kernel is None or kernel is table.FALLTHROUGH or (name, key) in _running.calls:
             continue
         positional, named = public_args(overload, args)
         lead = (keyset_of(overload, args),) if (name, key) in table.with_keyset else ()
-        return (call_guarded(key, kernel, (*lead, *positional), named),)
+        return (call_guarded((name, key), kernel, (*lead, *positional), named),)
     return None
 
 
-_running: list[Any] = []
+class _Running(threading.local):
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, Any]] = []   # registered kernels now on this thread's stack
 
 
-def call_guarded(key: Any, kernel: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:
-    """Run a kernel with its own key skipped, so that calling the op again goes to the keys below."""
-    _running.append(key)
+_running = _Running()
+
+
+def call_guarded(call: tuple[str, Any], kernel: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:
+    """Run a kernel with itself skipped, so that calling the op again goes to the keys below."""
+    _running.calls.append(call)
     try:
         return kernel(*args, **kwargs)
     finally:
-        _running.pop()
+        _running.calls.pop()
 
 
 def backend_kernel(overload: Any, name: str, device: Any) -> Callable | None:
@@ -247,8 +279,8 @@ def backend_kernel(overload: Any, name: str, device: Any) -> Callable | None:
         return None
     for k in (key, DispatchKey.CompositeExplicitAutograd, *(() if isinstance(key, DispatchKey) else (DispatchKey.PrivateUse1,))):
         kernel = table.find(name, k)
-        if kernel is not None and kernel is not table.FALLTHROUGH and k not in _running:
-            return lambda *args, _k=k, _f=kernel, **kwargs: call_guarded(_k, _f, args, kwargs)
+        if kernel is not None and kernel is not table.FALLTHROUGH and (name, k) not in _running.calls:
+            return lambda *args, _k=k, _f=kernel, **kwargs: call_guarded((name, _k), _f, args, kwargs)
     return None
 
 

@@ -15,6 +15,7 @@ from .keys import DispatchKey
 
 kernels: dict[tuple[str, Any], Callable] = {}     # (qualified op name, key) -> function
 fallbacks: dict[Any, Callable] = {}               # key -> function(op, *args, **kwargs)
+python_rules: dict[tuple[str, type], Callable] = {}   # (op name, mode or subclass) -> its __torch_dispatch__ for that op
 with_keyset: set[tuple[str, Any]] = set()
 FALLTHROUGH = object()
 

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 import rushlight as rl
-from rushlight.library import Library, custom_op, define, fallthrough_kernel, impl, infer_schema, opcheck, register_autograd, register_fake, register_kernel
+from rushlight.library import Library, custom_op, define, fallthrough_kernel, impl, infer_schema, opcheck, register_autograd, register_fake, register_kernel, register_torch_dispatch
+from rushlight.utils._python_dispatch import TorchDispatchMode
 
 
 def test_define_and_impl() -> None:
@@ -84,6 +85,26 @@ def test_kernels_may_call_the_op_below_them() -> None:
     assert rl.cos(rl.zeros(1)).tolist() == [101.0]
     lib._destroy()
     assert rl.cos(rl.zeros(1)).tolist() == [1.0]
+
+
+def test_kernels_see_other_overridden_ops() -> None:
+    lib = Library("aten", "IMPL")
+    lib.impl("sin", lambda x: x * 0 + 5, "CPU")
+    lib.impl("cos", lambda x: rl.sin(x) + 1, "CPU")
+    assert rl.cos(rl.zeros(1)).tolist() == [6.0]
+    lib._destroy()
+    assert rl.cos(rl.zeros(1)).tolist() == [1.0] and rl.sin(rl.zeros(1)).tolist() == [0.0]
+
+
+def test_rules_of_modes_per_op() -> None:
+    class Plain(TorchDispatchMode):
+        def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: Any = None) -> Any:
+            return func(*args, **(kwargs or {}))
+
+    register_torch_dispatch("aten::tan", Plain, lambda mode, func, types, args, kwargs: func(*args) + 50)
+    with Plain():
+        assert rl.tan(rl.zeros(1)).tolist() == [50.0] and rl.sin(rl.zeros(1)).tolist() == [0.0]
+    assert rl.tan(rl.zeros(1)).tolist() == [0.0]
 
 
 def test_fallthrough_skips_a_key() -> None:

@@ -72,6 +72,30 @@ def test_the_most_derived_type_is_asked_first() -> None:
     assert order == ["Derived", "Base"]
 
 
+def test_objects_that_are_no_tensors_may_take_calls() -> None:
+    class Scalar:
+        """n times the identity, as PyTorch's guide to extending shows it."""
+
+        def __init__(self, n: float) -> None:
+            self.n = n
+
+        @classmethod
+        def __torch_function__(cls, func: Any, types: Any, args: tuple = (), kwargs: Any = None) -> Any:
+            if func is rl.mean:
+                return args[0].n / 3
+            if func in (rl.add, rl.Tensor.add, rl.Tensor.__add__) or func.__name__ == "add":
+                return "added"
+            return NotImplemented
+
+    s = Scalar(6.0)
+    assert rl.mean(s) == 2.0
+    assert rl.add(rl.ones(2), s) == "added" and rl.add(s, 1) == "added" and rl.ones(2) + s == "added"
+    with pytest.raises(TypeError):
+        rl.sum(s)
+    with pytest.raises(TypeError):
+        rl.mean(object())
+
+
 def test_unrelated_subclasses_refuse() -> None:
     class Other(rl.Tensor):
         pass
