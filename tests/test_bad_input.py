@@ -10,7 +10,6 @@ import builtins
 import os
 import subprocess
 import sys
-from typing import Any
 
 import pytest
 

@@ -8,7 +8,19 @@ from typing import Any
 import pytest
 
 import rushlight as rl
-from rushlight.library import Library, custom_op, define, fallthrough_kernel, impl, infer_schema, opcheck, register_autograd, register_fake, register_kernel, register_torch_dispatch
+from rushlight.library import (
+    Library,
+    custom_op,
+    define,
+    fallthrough_kernel,
+    impl,
+    infer_schema,
+    opcheck,
+    register_autograd,
+    register_fake,
+    register_kernel,
+    register_torch_dispatch,
+)
 from rushlight.utils._python_dispatch import TorchDispatchMode
 
 

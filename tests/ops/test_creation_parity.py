@@ -13,8 +13,9 @@ import pytest
 torch = pytest.importorskip("torch")
 
 sys.path.insert(0, str(Path(__file__).parent))
-import rushlight as rl  # noqa: E402
 from parity import agree, compare, gradients_agree, ours, outcome  # noqa: E402
+
+import rushlight as rl  # noqa: E402
 
 DTYPES = (
     "bool", "uint8", "int8", "int16", "int32", "int64", "uint16", "uint32", "uint64", "float16", "bfloat16", "float32", "float64", "complex64", "complex128",

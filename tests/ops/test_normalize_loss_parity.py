@@ -12,8 +12,9 @@ import pytest
 torch = pytest.importorskip("torch")
 
 sys.path.insert(0, str(Path(__file__).parent))
-import rushlight as rl  # noqa: E402
 from parity import agree, gradients_agree  # noqa: E402
+
+import rushlight as rl  # noqa: E402
 
 
 def sample(*shape: int, dtype: str = "float64", seed: int = 0, scale: float = 1.0) -> Any:

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 torch = pytest.importorskip("torch")
 
 sys.path.insert(0, str(Path(__file__).parent))
-import rushlight as rl  # noqa: E402
 from parity import agree, compare, gradients_agree, ours, outcome, parts  # noqa: E402
+
+import rushlight as rl  # noqa: E402
 
 
 def cube(dtype: Any = torch.float64) -> Any:
