@@ -184,6 +184,8 @@ bool call_python(const Step& step, Tensor** all) {
   return static_cast<bool>(done);
 }
 
+alignas(64) char nothing[64];   // zeros: what an operand without elements shows to a kernel
+
 bool run_step(PlanObject* plan, const Step& step, Tensor** all) {
   if (step.callable) return call_python(step, all);
   char* ptrs[kMaxDims * 4];
@@ -191,7 +193,9 @@ bool run_step(PlanObject* plan, const Step& step, Tensor** all) {
   if (n > static_cast<int>(sizeof(ptrs) / sizeof(ptrs[0]))) return PyErr_SetString(PyExc_RuntimeError, "plan: too many operands in one step"), false;
   for (int i = 0; i < n; i++) {
     const Operand& o = step.operands[i];
-    ptrs[i] = o.slot < 0 ? const_cast<char*>(step.constants.data()) + o.byte_offset : all[o.slot]->data() + o.byte_offset;
+    if (o.slot < 0) ptrs[i] = const_cast<char*>(step.constants.data()) + o.byte_offset;
+    else if (!all[o.slot]->numel && !step.handle) ptrs[i] = nothing;   // kernels may load element 0 before they select it away
+    else ptrs[i] = all[o.slot]->data() + o.byte_offset;
   }
   int64_t code = 0;
   bool checked = step.error_slot >= 0 && plan->on_error;

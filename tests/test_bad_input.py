@@ -389,6 +389,13 @@ def test_a_failed_call_changes_nothing() -> None:
         assert x._version <= version + 1
 
 
+def test_empty_inputs_of_ops_with_elements() -> None:
+    assert rl.diag(rl.zeros(0), 2).tolist() == [[0.0, 0.0], [0.0, 0.0]]
+    assert rl.diag_embed(rl.zeros(3, 0), 1).tolist() == [[[0.0]]] * 3
+    assert rl.diagflat(rl.zeros(2, 0), -1).tolist() == [[0.0]]
+    assert rl.diag(rl.ones(4).narrow(0, 4, 0), 1).tolist() == [[0.0]]
+
+
 def test_storage_shrunk_under_a_tensor() -> None:
     code = """
 import rushlight as rl

@@ -373,6 +373,7 @@ class Scalars:
         """The n-th derivative of digamma; n is static."""
         if not isinstance(n, int) or n < 0:
             raise RuntimeError(f"polygamma: the order must be a non-negative integer, got {n!r}")
+        n = min(n, 171 + (n + 1) % 2)   # past 170 the factor n! is inf, and only the sign still depends on n
         return call("digamma", x) if n == 0 else call(f"polygamma:{n}", x)
 
     # Complex numbers

@@ -310,8 +310,19 @@ class Fused(OpDefinition):
         cols = 1
         for s in shape[len(shape) - count :]:
             cols *= s
+        self.check_rows(tensors, main, cols)
         program = self.program(args, tensors)
         return program.plan(main.device, tuple(shape[: len(shape) - count]), tuple(shape[len(shape) - count :]), cols)
+
+    def check_rows(self, tensors: list, main: Any, cols: int) -> None:
+        """Every operand must have as many elements as its kind reads."""
+        wanted = {FULL: main.numel(), ROW: main.numel() // cols, COLUMN: cols}
+        for i, t in tensors:
+            name = self.spec.params[i].name
+            if t.numel() != wanted[self.kind_of(name)]:
+                raise RuntimeError(f"{self.name}: expected {wanted[self.kind_of(name)]} elements in {name}, got shape {list(t.shape)}")
+            if name == self.index_operand and (t.is_floating_point() or t.is_complex()):
+                raise RuntimeError(f"{self.name}: expected integers in {name}, got {t.dtype.name}")
 
     def check(self, *args: Any) -> None:
         """Raise for arguments the op refuses."""

@@ -188,6 +188,8 @@ class NanToNum(Pointwise):
             return s.complex(*[self.expr(s, part, nan, posinf, neginf) for part in (s.real(x), s.imag(x))])
         if x.dtype not in FLOATS:
             return x
+        if x.dtype not in LARGEST:
+            raise NotImplementedError(f"nan_to_num: not implemented for {x.dtype} tensors")
         largest, wide = LARGEST[x.dtype], "f64" if x.dtype == "f64" else "f32"
         x = s.cast(x, wide)
         nan, posinf, neginf = (

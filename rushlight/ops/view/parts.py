@@ -372,6 +372,8 @@ class TensorSplit(Composite):
         if isinstance(at, int):
             if at <= 0:
                 raise RuntimeError(f"number of sections must be larger than 0, got {at}")
+            if at > 2**31:
+                raise RuntimeError(f"tensor_split: {at} sections are too many")
             small, extra = divmod(total, at)
             return input.split([small + (i < extra) for i in range(at)], d)
         bounds = [slice(None, p).indices(total)[1] for p in at]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ... import _C
 from ...op import Composite, Geometry, Meta, View, find_op
 
@@ -47,6 +49,12 @@ class ViewAsComplex(View):
         return {"input": find_op("view_as_real")(g.resolve_conj())}
 
 
+def check_complex(name: str, t: Any) -> None:
+    """Only complex numbers have parts."""
+    if t.dtype not in _PART:
+        raise RuntimeError(f"{name}: expected a complex tensor, got {t.dtype.name}")
+
+
 class RealPart(View):
     """The real parts, as a view."""
 
@@ -54,6 +62,7 @@ class RealPart(View):
     function = method = False
 
     def geometry(self, t):
+        check_complex("_real_part", t)
         return Geometry(tuple(t.shape), tuple(2 * s for s in t.stride()), 0, _PART[t.dtype])
 
     def vjp(self, g, input: Meta):
@@ -67,6 +76,7 @@ class ImagPart(View):
     function = method = False
 
     def geometry(self, t):
+        check_complex("_imag_part", t)
         return Geometry(tuple(t.shape), tuple(2 * s for s in t.stride()), 1, _PART[t.dtype])
 
     def vjp(self, g, input: Meta):

@@ -58,6 +58,8 @@ class ViewDtype(View):
     cacheable = False
 
     def geometry(self, t, dtype):
+        if dtype is None:
+            raise TypeError("view(): argument must be a dtype or sizes, not None")
         old, new = t.dtype.itemsize, dtype.itemsize
         sizes, strides = tuple(t.shape), t.stride()
         if old == new:
