@@ -202,6 +202,8 @@ class Mvlgamma(Pointwise):
             raise RuntimeError("mvlgamma: the input tensor may not be a boolean tensor.")
         if p < 1:
             raise RuntimeError(f"mvlgamma: p must be at least 1, got {p}")
+        if p > 1000:
+            raise RuntimeError(f"mvlgamma: p must be at most 1000, for one kernel adds p terms; got {p}")
 
     def expr(self, s, x, p):
         total = s.lgamma(x)
