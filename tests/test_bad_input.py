@@ -282,6 +282,11 @@ m.ones(2, requires_grad=True).add_(1)
 m.set_default_dtype(m.int64)
 m.Size([1.5])
 m.finfo(m.int64)
+m.ones(2).to(None)
+m.ones(2, dtype=m.uint8).polygamma_(1)
+m.ones(2, dtype=m.bool).igamma_(m.ones(2))
+m.ones(4).tensor_split(m.tensor([1.0]))
+m.ones(2, 3).view(None)
 m.iinfo(m.float32)
 """.strip().splitlines()  # fmt: skip
 

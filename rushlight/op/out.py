@@ -38,6 +38,15 @@ def call_out(overload: Any, args: tuple, out: Any, compute: Callable | None = No
     return type(result)(outs) if isinstance(result, tuple) else out
 
 
+def overwrite(name: str, target: Any, source: Any) -> Any:
+    """In-place forms made of an op and a copy: refuse what the target cannot hold."""
+    if not can_cast(source.dtype, target.dtype):
+        raise RuntimeError(f"{name}: result type {source.dtype.name} can't be cast to the desired output type {target.dtype.name}")
+    if source.shape != target.shape:
+        raise RuntimeError(f"{name}: output with shape {list(target.shape)} doesn't match the broadcast shape {list(source.shape)}")
+    return target.copy_(source)
+
+
 def check_overlap(name: str, outs: tuple, args: tuple) -> None:
     """Refuse an output that shares part of its memory with an input; all of it is fine."""
     for out in outs:

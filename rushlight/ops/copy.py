@@ -214,6 +214,8 @@ class To(_Move):
 
     def plan(self, args):
         input, dtype, _, copy, memory_format = args
+        if dtype is None:
+            return None
         if memory_format in (None, preserve_format):
             if input.dtype is dtype and not copy:
                 return _C.PointwisePlan(None, [], [])
@@ -222,6 +224,9 @@ class To(_Move):
         return None
 
     def run(self, input, dtype, non_blocking, copy, memory_format):
+        dtype = dtype or input.dtype
+        if memory_format in (None, preserve_format) and input.dtype is dtype and not copy:
+            return input
         if input.dtype is dtype and not copy and has_format(input, memory_format):
             if memory_format is contiguous_format or prefers_channels_last(input):
                 return input

@@ -11,6 +11,7 @@ from ..loops.nest import pointwise_nest
 from ..op import Composite, Extern, find_op
 from ..op.definition import KIND_PLANNED
 from ..op.gemm import Matrix, has_tiles, steps, tile_steps
+from ..op.out import overwrite
 from ..op.pointwise import check_devices, compile_for
 
 _HALF = (_C.float16, _C.bfloat16)
@@ -471,9 +472,7 @@ class _Inplace(Composite):
 
     def compute(self, input, a, b, beta, alpha):
         result = getattr(input, self.spec.name[:-1])(a, b, beta=beta, alpha=alpha)
-        if result.shape != input.shape:
-            raise RuntimeError(f"{self.spec.name}: the result has shape {list(result.shape)}, which the input of shape {list(input.shape)} cannot hold. Bad in-place call.")
-        return input.copy_(result)
+        return overwrite(self.spec.name, input, result)
 
 
 class AddmmInplace(_Inplace):

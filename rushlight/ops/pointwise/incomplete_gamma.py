@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from rushlight.op import Composite
+from rushlight.op.out import overwrite
 from rushlight.ops.pointwise.checks import is_complex, is_integral
 from rushlight.promotion import result_type_of
 
@@ -144,7 +145,7 @@ class IgammaInplace(Composite):
     function = False
 
     def compute(self, input, other):
-        return input.copy_(input.igamma(other))
+        return overwrite("igamma_", input, input.igamma(other))
 
 
 class IgammacInplace(Composite):
@@ -154,4 +155,4 @@ class IgammacInplace(Composite):
     function = False
 
     def compute(self, input, other):
-        return input.copy_(input.igammac(other))
+        return overwrite("igammac_", input, input.igammac(other))

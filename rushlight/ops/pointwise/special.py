@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 
 from rushlight.op import Composite, Pointwise, Promote
+from rushlight.op.out import overwrite
 from rushlight.ops.pointwise.checks import is_bool
 
 INF = float("inf")
@@ -186,7 +187,7 @@ class PolygammaInplace(Composite):
     function = False
 
     def compute(self, input, n):
-        return input.copy_(input.polygamma(n))
+        return overwrite("polygamma_", input, input.polygamma(n))
 
 
 class Mvlgamma(Pointwise):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ... import _C
 from ...op import Composite, Geometry, Meta, View, find_op, wrap_dim
 
 
@@ -367,6 +368,8 @@ class TensorSplit(Composite):
             raise RuntimeError("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims")
         d = wrap_dim("tensor_split", dim, input.ndim)
         if hasattr(at, "tolist"):
+            if at.dtype is not _C.int64:
+                raise RuntimeError(f"tensor_split expected tensor_indices_or_sections to have dtype of long, but got {at.dtype.name}")
             at = at.tolist()
         total = input.shape[d]
         if isinstance(at, int):
