@@ -4,6 +4,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 
 #include "blas.h"
@@ -28,27 +29,32 @@ GemmComplex cgemm, zgemm;
 void (*set_threads)(int);
 std::atomic<int> blas_threads{0};
 
-// params: m n k lda ldb ldc trans_a trans_b, batch strides of a b c in bytes, alpha and beta as bits of doubles, threads wanted
+// params: m n k lda ldb ldc trans_a trans_b, batch strides of a b c in bytes, alpha and beta as bits of doubles, total rows and columns
 struct Args {
   int64_t m, n, k, lda, ldb, ldc, trans_a, trans_b, batch_a, batch_b, batch_c;
   double alpha, beta;
-  int64_t own_threads;   // 1: the BLAS may use its threads; 0: this call is one of several chunks
+  int64_t total_rows;    // not 0: one matrix cut into strips of m rows, the last one shorter
+  int64_t total_cols;    // not 0: one matrix cut into strips of n columns, the last one shorter
 };
 
 int order(int64_t transposed) { return transposed ? kTrans : kNoTrans; }
 
-// The BLAS keeps one global thread count; chunks of a batch run it single-threaded from our pool.
-void want_threads(int64_t own) {
-  int n = own ? num_threads() : 1;
-  if (set_threads && blas_threads.exchange(n) != n) set_threads(n);
+// The BLAS runs on one thread: our pool shares the work, since its own threads spin when a core is taken by others.
+void use_one_thread() {
+  if (set_threads && blas_threads.exchange(1) != 1) set_threads(1);
 }
 
 template <typename Body>
 void each_matrix(char** ptrs, const int64_t* params, int64_t begin, int64_t end, Body body) {
   Args args;
   memcpy(&args, params, sizeof(args));
-  want_threads(args.own_threads);
-  for (int64_t i = begin; i < end; i++) body(args, ptrs[0] + i * args.batch_a, ptrs[1] + i * args.batch_b, ptrs[2] + i * args.batch_c);
+  use_one_thread();
+  const int64_t rows = args.m, cols = args.n;
+  for (int64_t i = begin; i < end; i++) {
+    if (args.total_rows) args.m = std::min(rows, args.total_rows - i * rows);
+    if (args.total_cols) args.n = std::min(cols, args.total_cols - i * cols);
+    body(args, ptrs[0] + i * args.batch_a, ptrs[1] + i * args.batch_b, ptrs[2] + i * args.batch_c);
+  }
 }
 
 void gemm_f32(char** ptrs, const int64_t* params, int64_t begin, int64_t end) {

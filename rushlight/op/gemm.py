@@ -22,7 +22,7 @@ from .pointwise import compile_for
 
 SMALL = 32 * 32 * 32            # multiply-adds below which the generated kernel beats a BLAS call
 CHUNK = 1 << 21                 # multiply-adds worth a chunk of a batch
-SHARED = 1 << 27                # up to here the matrices of a batch go one to a thread, beyond all threads share each
+SHARED = 1 << 27                # up to here the matrices of a batch go one to a thread, beyond threads share the rows of each
 
 _blas: dict[str, int] = {}
 _small_kernels: dict[tuple, Any] = {}
@@ -83,12 +83,50 @@ def steps(
     if left is None or right is None or out is None or out[1]:
         return None
     size = {"f32": 4, "f64": 8, "c64": 8, "c128": 16}[code]
-    work = m * n * k
-    shared = batch > 1 and work <= SHARED
-    grain = max(1, CHUNK // work) if shared else batch
     bits = struct.unpack("<qq", struct.pack("<dd", alpha, beta))
-    params = [m, n, k, left[0], right[0], out[0], left[1], right[1], a.batch * size, b.batch * size, c.batch * size, *bits, 0 if shared else 1]
-    return [(blas_kernels()[code], [a.slot, b.slot, c.slot], params, batch, grain, -1)]
+    work = m * n * k
+    product = Product(code, a, b, c, m, n, k, left, right, out, bits, size)
+    if batch == 1 or work > SHARED:   # threads share one matrix after another
+        return [product.shared(i) for i in range(batch)]
+    return [product.batched(batch, max(1, CHUNK // work))]
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """Matrix products over a BLAS that runs on one thread: steps differ in what the pool's threads share."""
+
+    code: str
+    a: Matrix
+    b: Matrix
+    c: Matrix
+    m: int
+    n: int
+    k: int
+    left: tuple[int, bool]
+    right: tuple[int, bool]
+    out: tuple[int, bool]
+    bits: tuple[int, int]
+    size: int
+
+    def step(self, m: int, n: int, strides: tuple[int, int, int], totals: tuple[int, int], which: int, extent: int, grain: int) -> tuple:
+        """One step: sizes of a part, how far parts are apart in elements, the whole's sizes where parts are cut from one."""
+        (lda, trans_a), (ldb, trans_b), (ldc, _) = self.left, self.right, self.out
+        params = [m, n, self.k, lda, ldb, ldc, trans_a, trans_b, *(s * self.size for s in strides), *self.bits, *totals]
+        places = [(x.slot, which * x.batch * self.size) for x in (self.a, self.b, self.c)]
+        return (blas_kernels()[self.code], places, params, extent, grain, -1)
+
+    def batched(self, batch: int, grain: int) -> tuple:
+        """Whole matrices are the parts."""
+        return self.step(self.m, self.n, (self.a.batch, self.b.batch, self.c.batch), (0, 0), 0, batch, grain)
+
+    def shared(self, which: int) -> tuple:
+        """Strips of one matrix are the parts: of rows, or of columns where there are few rows. Their number depends on size alone."""
+        parts = max(1, min(8, self.m * self.n * self.k // CHUNK))
+        if self.m >= 64 or self.n <= self.m:
+            strip = max(32, -(-self.m // parts))
+            return self.step(strip, self.n, (strip * self.a.row, 0, strip * self.c.row), (self.m, 0), which, -(-self.m // strip), 1)
+        strip = max(64, -(-self.n // parts))
+        return self.step(self.m, strip, (0, strip * self.b.col, strip * self.c.col), (0, self.n), which, -(-self.n // strip), 1)
 
 
 def has_tiles() -> bool:
