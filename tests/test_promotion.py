@@ -111,6 +111,14 @@ def test_in_place_refuses_what_the_target_cannot_hold(name: str) -> None:
     check(name, IN_PLACE[name], combinations)
 
 
+def test_polynomials_promote_both_operands() -> None:
+    def laguerre(m: Any, a: Any, b: Any) -> Any:
+        return m.special.laguerre_polynomial_l(a, b)
+
+    kinds = [(k, d) for k in ("dim", "zero") for d in ("int32", "float32", "float64")]
+    check("laguerre", laguerre, [(a, b) for a in kinds for b in kinds])
+
+
 def test_wide_unsigned_types_meet_few_others() -> None:
     some = [("dim", d) for d in WIDE] + [("dim", "uint8"), ("dim", "int64"), ("dim", "float32"), ("dim", "bool")]
     for name in ("add", "eq"):

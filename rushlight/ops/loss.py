@@ -327,6 +327,8 @@ class CrossEntropy(Composite):
         return plain * (1 - label_smoothing) + smooth * spread
 
     def probabilities(self, input: Any, target: Any, weight: Any, reduction: str, label_smoothing: float) -> Any:
+        if input.ndim > 1 and target.ndim and input.shape[0] != target.shape[0]:
+            raise ValueError(f"cross_entropy: Expected input batch_size ({input.shape[0]}) to match target batch_size ({target.shape[0]}).")
         if input.shape != target.shape:
             raise RuntimeError(f"cross_entropy: expected probabilities of size {list(input.shape)}, got {list(target.shape)}")
         dim = 0 if input.ndim == 1 else 1

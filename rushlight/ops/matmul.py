@@ -291,6 +291,8 @@ class Tensordot(Composite):
     def compute(self, a, b, dims):
         if hasattr(dims, "tolist"):
             dims = dims.tolist()
+        if not isinstance(dims, int) and not (isinstance(dims, (list, tuple)) and len(dims) == 2):
+            raise RuntimeError(f"tensordot expects dims to be int or a pair of lists of dims, but got dims={dims!r}")
         if isinstance(dims, int):
             if dims < 0 or dims > min(a.ndim, b.ndim):
                 raise RuntimeError(f"tensordot expects dims >= 0 and at most the number of dimensions, but got dims={dims}")

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rushlight.op import Composite
+from rushlight.promotion import result_type, to_float
 
 # name -> (degree 1 at x, step): step(k, x, p, before) is the polynomial of degree k + 1.
 Step = Callable[[int, Any, Any, Any], Any]
@@ -17,9 +18,8 @@ Step = Callable[[int, Any, Any, Any], Any]
 
 def evaluate(name: str, input: Any, n: Any, first: Callable[[Any], Any], step: Step) -> Any:
     """Runs the recurrence up to the largest degree asked for, keeping at each element the degree it asks for."""
-    x = input if hasattr(input, "dtype") else n.new_tensor(input)
-    if not x.dtype.is_floating_point:
-        x = x.true_divide(1)
+    common = to_float(result_type(input, n))
+    x = input.to(common) if hasattr(input, "dtype") else n.new_tensor(input, dtype=common)
     if x.dtype.is_complex or x.dtype.itemsize < 4:
         raise NotImplementedError(f'"{name}" not implemented for {x.dtype}')
     many = hasattr(n, "dtype")

@@ -370,6 +370,8 @@ class TensorSplit(Composite):
         if hasattr(at, "tolist"):
             if at.dtype is not _C.int64:
                 raise RuntimeError(f"tensor_split expected tensor_indices_or_sections to have dtype of long, but got {at.dtype.name}")
+            if at.ndim > 1:
+                raise RuntimeError(f"tensor_split expected tensor_indices_or_sections to be a zero-dimensional or one-dimensional tensor, but got a tensor with {at.ndim} dims")
             at = at.tolist()
         total = input.shape[d]
         if isinstance(at, int):
