@@ -76,7 +76,7 @@ struct Pool {
     for (;;) {
       Job* mine = nullptr;
       // Spin briefly: back-to-back kernels would otherwise pay a wake-up each.
-      for (int i = 0; i < 2000 && latest.load(std::memory_order_acquire) == seen; i++) {
+      for (int i = 0; i < 20000 && latest.load(std::memory_order_acquire) == seen; i++) {
 #if defined(__aarch64__)
         asm volatile("yield");
 #elif defined(__x86_64__)
