@@ -532,3 +532,14 @@ def test_meta_draws_nothing():
     assert rushlight.zeros(3, device="meta").normal_().is_meta
     assert rushlight.randperm(3, device="meta").dtype is rushlight.int64
     assert state_of(rushlight) == before
+
+
+def test_functional_dropout_draws_the_same_mask():
+    x, results = [1.0] * 64, []
+    for library in (rushlight, torch):
+        library.manual_seed(7)
+        results.append(library.nn.functional.dropout(library.tensor(x), 0.3).tolist())
+    assert results[0] == results[1]
+    kept = rushlight.ones(8)
+    assert rushlight.nn.functional.dropout(kept, training=False) is kept
+    assert rushlight.nn.functional.dropout(kept, 1.0, inplace=True) is kept and float(kept.sum()) == 0

@@ -68,6 +68,18 @@ class Dropout(DropoutFamily):
     schema = "dropout(Tensor input, float p, bool train) -> Tensor"
 
 
+class FunctionalDropout(Composite):
+    """dropout as nn.functional spells it: on by default, with a flag for the in-place form."""
+
+    schema = "dropout.functional(Tensor input, float p=0.5, bool training=True, bool inplace=False) -> Tensor"
+    namespace = "nn.functional"
+    method = False
+    out = False
+
+    def compute(self, input, p, training, inplace):
+        return find_op("dropout_" if inplace else "dropout")(input, p, training)
+
+
 class FeatureDropout(DropoutFamily):
     """Zero whole channels with probability p and scale the rest up."""
 

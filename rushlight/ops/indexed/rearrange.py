@@ -184,8 +184,8 @@ class RepeatInterleave(Composite):
 
     def compute(self, *args):
         if len(args) == 2:
-            return repeated_positions(args[0])
-        input, repeats, dim, _ = args
+            return check_output_size(repeated_positions(args[0]), 0, args[1])
+        input, repeats, dim, output_size = args
         if dim is None:
             input, dim = input.reshape(-1), 0
         dim = wrap_dim("repeat_interleave", dim, input.ndim)
@@ -200,7 +200,14 @@ class RepeatInterleave(Composite):
             raise RuntimeError("repeats must be 0-dim or 1-dim tensor")
         elif repeats.shape[0] != count:
             raise RuntimeError(f"repeats must have the same size as input along dim, but got repeats.size(0) = {repeats.shape[0]} and input.size({dim}) = {count}")
-        return input.index_select(dim, repeated_positions(repeats))
+        return check_output_size(input.index_select(dim, repeated_positions(repeats)), dim, output_size)
+
+
+def check_output_size(result: Any, dim: int, output_size: int | None) -> Any:
+    """The result, if it is as long as the caller promised."""
+    if output_size is not None and result.shape[dim] != output_size:
+        raise RuntimeError(f"repeat_interleave: allocated size does not match required size: output_size is {output_size}, the repeats add up to {result.shape[dim]}")
+    return result
 
 
 def repeated_positions(repeats: Any) -> Any:
