@@ -67,9 +67,15 @@ from .shape import (
     channels_last,
     channels_last_3d,
     contiguous_format,
+    jagged,
     layout,
     memory_format,
     preserve_format,
+    sparse_bsc,
+    sparse_bsr,
+    sparse_coo,
+    sparse_csc,
+    sparse_csr,
     strided,
 )
 from .storage import TypedStorage
@@ -98,7 +104,7 @@ _dispatch.install()
 globals().update(_LEGACY_TYPES)
 globals().update(op.published(""))
 
-_SUBPACKAGES = frozenset(("codegen", "devices", "fft", "func", "library", "linalg", "loops", "nn", "random", "special", "testing", "utils"))
+_SUBPACKAGES = frozenset(("codegen", "devices", "fft", "func", "library", "linalg", "loops", "nn", "random", "signal", "special", "testing", "utils"))
 
 
 def __getattr__(name: str) -> object:

@@ -72,7 +72,7 @@ class _Named:
 
 
 class layout(_Named):  # noqa: N801 - PyTorch's name
-    """How elements are laid out in general; `strided` is the only one here."""
+    """How elements are laid out in general: `strided`, one of the sparse layouts, or `jagged`."""
 
 
 class memory_format(_Named):  # noqa: N801 - PyTorch's name
@@ -80,12 +80,19 @@ class memory_format(_Named):  # noqa: N801 - PyTorch's name
 
 
 strided = layout("strided")
+sparse_coo = layout("sparse_coo")
+sparse_csr = layout("sparse_csr")
+sparse_csc = layout("sparse_csc")
+sparse_bsr = layout("sparse_bsr")
+sparse_bsc = layout("sparse_bsc")
+jagged = layout("jagged")
 contiguous_format = memory_format("contiguous_format")
 channels_last = memory_format("channels_last")
 channels_last_3d = memory_format("channels_last_3d")
 preserve_format = memory_format("preserve_format")
 
-_CONSTANTS = {c.name: c for c in (strided, contiguous_format, channels_last, channels_last_3d, preserve_format)}
+_LAYOUTS = (strided, sparse_coo, sparse_csr, sparse_csc, sparse_bsr, sparse_bsc, jagged)
+_CONSTANTS = {c.name: c for c in (*_LAYOUTS, contiguous_format, channels_last, channels_last_3d, preserve_format)}
 
 
 def _constant(name: str) -> _Named:

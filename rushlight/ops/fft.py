@@ -192,7 +192,7 @@ def cut(name: str, x: Any, n: int | None, dim: int) -> Any:
 def sizes_and_dims(name: str, x: Any, s: Any, dim: Any) -> tuple[list[int], tuple[int, ...]]:
     """The numbers of points and the dims they are for, from what was given of either; -1 keeps a size."""
     if dim is not None:
-        dims = tuple(wrap_dim(name, d, x.ndim) for d in dim)
+        dims = tuple(one_dim(name, x, d) for d in dim)
         if len(set(dims)) != len(dims):
             raise RuntimeError(f"{name}: FFT dims must be unique, got {list(dim)}")
         if s is not None and len(s) != len(dims):
@@ -217,8 +217,6 @@ def cut_all(name: str, x: Any, s: Any, dim: Any) -> tuple[Any, tuple[int, ...]]:
 
 def half_all(name: str, x: Any, s: Any, dim: Any) -> tuple[Any, tuple[int, ...], int]:
     """`x` cut to what a transform to real numbers reads, the dims, and the real points of the last."""
-    if not x.ndim:
-        raise RuntimeError(f"{name}: must transform at least one axis, got a tensor without dims")
     sizes, dims = sizes_and_dims(name, x, s, dim)
     if not dims:
         raise RuntimeError(f"{name}: must transform at least one axis")
@@ -451,7 +449,7 @@ class _Frequencies(Composite):
         if n < 0:
             raise RuntimeError(f"fft.{self.name}: Trying to create tensor with negative dimension {n}")
         made = self.indices(n, dtype or default_dtype(), layout, device, pin_memory)
-        made = made.mul_(math.inf if n * d == 0 else 1 / (n * d)) if n else made
+        made = made.mul_(math.inf if n * d == 0 else 1 / (n * d))
         return made.requires_grad_(requires_grad)
 
     def indices(self, n: int, dtype: Any, layout: Any, device: Any, pin_memory: Any) -> Any:
