@@ -4,7 +4,7 @@
 
 namespace rl {
 
-constexpr int kMaxParams = 24;
+constexpr int kMaxParams = 32;
 
 struct Bound {
   PyObject* args[kMaxParams];        // borrowed, or owned through `temporaries`
