@@ -1,0 +1,30 @@
+"""PyTorch's own op records, by name.
+
+Leaves: the 702 `OpInfo` records of `op_db`, each under `name` or `name.variant`, and the namespace it counts under.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    from torch.testing._internal.common_methods_invocations import op_db
+
+
+def title(record: Any) -> str:
+    """A record's full name, `nn.functional.pad.reflect`."""
+    name = record.name.removeprefix("torch.")
+    return f"{name}.{record.variant_test_name}" if record.variant_test_name else name
+
+
+def namespace(record: Any) -> str:
+    """The namespace of a record: `nn.functional`, `linalg`, … or `root`."""
+    name = record.name.removeprefix("torch.")
+    if name.startswith("ops."):
+        return "ops.aten"
+    return name.rsplit(".", 1)[0] if "." in name else "root"
+
+
+RECORDS: dict[str, Any] = {title(record): record for record in op_db}
