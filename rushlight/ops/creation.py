@@ -85,6 +85,28 @@ class EmptyStrided(Factory):
         return _C.Plan(0, device, [("new", dtype, size, stride, -1, 0)], [])
 
 
+class EmptyPermuted(Factory):
+    """Memory of the given sizes whose dims lie in the order `physical_layout`, densely."""
+
+    schema = f"empty_permuted(int[] size, int[] physical_layout, {OPTIONS}) -> Tensor"
+    out = False
+
+    def make(self, own, dtype, device):
+        size, order = own
+        check_sizes("empty_permuted", size)
+        if len(size) != len(order):
+            raise RuntimeError(f"Number of dimensions in size does not match the length of the physical_layout; i.e. len(size) = {len(size)} is not equal to len(physical_layout) = {len(order)}")
+        stride, step = [0] * len(size), 1
+        for d in reversed(order):
+            if not 0 <= d < len(size):
+                raise RuntimeError(f"Dimension out of range (expected to be between 0 and {len(size) - 1}, but got {d} in physical_layout {list(order)}). NB: negative dims not currently supported")
+            if stride[d]:
+                raise RuntimeError(f"Duplicate dim not allowed: {d} in physical_layout {list(order)}")
+            stride[d] = step
+            step *= max(size[d], 1)
+        return _C.Plan(0, device, [("new", dtype, size, tuple(stride), -1, 0)], [])
+
+
 # --- sequences --------------------------------------------------------------------------------------------------------------
 
 

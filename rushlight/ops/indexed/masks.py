@@ -97,6 +97,56 @@ class Nonzero(OpDefinition):
         return tuple(found.select(1, d).contiguous() if input.ndim > 1 else found.view(-1) for d in range(input.ndim)) if as_tuple else found
 
 
+class NonzeroStatic(OpDefinition):
+    """The first `size` positions of elements that are not zero; rows of `fill_value` where there are fewer."""
+
+    schema = "nonzero_static(Tensor input, *, int size, int fill_value=-1) -> Tensor"
+    differentiable = False
+
+    def run(self, input, size, fill_value):
+        if size < 0:
+            raise RuntimeError(f"nonzero_static: 'size' must be an non-negative integer, got {size}")
+        made = _C.empty((size, input.ndim), None, _C.int64, input.device)
+        if input.device.type == "meta":
+            return made
+        found = input.nonzero()
+        count = min(size, found.shape[0])
+        made.fill_(fill_value)
+        made.narrow(0, 0, count).copy_(found.narrow(0, 0, count))
+        return made
+
+
+class UnsafeMaskedIndex(Composite):
+    """`input[indices]` where `mask` holds and `fill` elsewhere; indices under a false mask may be anything."""
+
+    schema = "_unsafe_masked_index(Tensor input, Tensor mask, Tensor?[] indices, Scalar fill) -> Tensor"
+    method = False
+    out = False
+
+    def compute(self, input, mask, indices, fill):
+        if input.numel() == 0:   # nothing can be read, and so no mask may hold
+            return find_op("index")(input.new_empty([max(n, 1) for n in input.shape]), tame(mask, indices)).clone().fill_(fill)
+        return find_op("index")(input, tame(mask, indices)).masked_fill(~mask, fill)
+
+
+class UnsafeMaskedIndexPut(Composite):
+    """A copy of `input` with `values` added at `indices` where `mask` holds."""
+
+    schema = "_unsafe_masked_index_put_accumulate(Tensor input, Tensor mask, Tensor?[] indices, Tensor values) -> Tensor"
+    method = False
+    out = False
+
+    def compute(self, input, mask, indices, values):
+        if input.numel() == 0:
+            return input.clone()
+        return find_op("index_put")(input, tame(mask, indices), values.masked_fill(~mask, 0), True)
+
+
+def tame(mask: Any, indices: Any) -> list[Any]:
+    """Indices with 0 wherever the mask does not hold."""
+    return [None if i is None else i.masked_fill(~mask, 0) for i in indices]
+
+
 class ArgWhere(Composite):
     """Positions of the elements that are not zero, one row each."""
 

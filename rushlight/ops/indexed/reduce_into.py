@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from rushlight.op import find_op
+from rushlight import _C
+from rushlight.op import Composite, find_op, wrap_dim
 from rushlight.op.definition import OpDefinition
 from rushlight.ops.reduction.extremes import highest, lowest
 
@@ -90,3 +91,38 @@ def product_gradients(g: Any, input: Any, dim: int, index: Any, src: Any, includ
     without = input.scatter_reduce(dim, index, src.masked_fill(single, 1), "prod", include_self=include_self)
     plain = picked(g * result, dim, index, src) / src.masked_fill(zero, 1)
     return kept, picked(g * without, dim, index, src).where(single, plain)
+
+
+class IndexReduce(Composite):
+    """Slices of `source` combined into the slices of `input` that `index` names; see scatter_reduce."""
+
+    schema = "index_reduce(Tensor input, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True) -> Tensor"
+    inplace = True
+
+    def compute(self, input, dim, index, source, reduce, include_self):
+        if reduce not in ("prod", "mean", "amax", "amin"):
+            raise RuntimeError(f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}")
+        if index.ndim > 1:
+            raise IndexError(f"index_reduce(): Index is supposed to be a vector, but got dim: {index.ndim}")
+        if index.dtype not in (_C.int64, _C.int32):
+            raise IndexError(f"index_reduce(): Expected dtype int32/int64 for index, got {index.dtype.name}")
+        if source.dtype is not input.dtype:
+            raise RuntimeError(f"index_reduce(): self and source must have the same scalar type, got {input.dtype.name} and {source.dtype.name}")
+        if input.dtype is _C.bool or input.dtype.is_complex:
+            raise NotImplementedError(f'"index_reduce" not implemented for {input.dtype.name} tensors')
+        dim = wrap_dim("index_reduce", dim, input.ndim)
+        self.check(input, dim, index, source)
+        if not input.ndim:
+            return self.without_dims(input, index, source, reduce, include_self)
+        wide = index.reshape([-1 if d == dim else 1 for d in range(input.ndim)]).expand(source.shape)
+        call = input.scatter_reduce_ if self.is_inplace else input.scatter_reduce
+        return call(dim, wide.to(_C.int64), source, reduce, include_self=include_self)
+
+    def check(self, input: Any, dim: int, index: Any, source: Any) -> None:
+        wanted = [index.numel() if d == dim else n for d, n in enumerate(input.shape)] or [index.numel()]
+        if list(source.shape or (1,)) != wanted:
+            raise RuntimeError(f"index_reduce(): expected source of shape {wanted}: that of self {list(input.shape)} with one slice per index along dim {dim}, got {list(source.shape)}")
+
+    def without_dims(self, input: Any, index: Any, source: Any, reduce: str, include_self: bool) -> Any:
+        made = input.reshape(1).scatter_reduce(0, index.reshape(-1).to(_C.int64), source.reshape(-1), reduce, include_self=include_self).reshape(())
+        return input.copy_(made) if self.is_inplace else made

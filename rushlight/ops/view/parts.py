@@ -339,6 +339,36 @@ class Unbind(View):
         return {"input": join(tuple(None if p is None else p.unsqueeze(d) for p in parts), input, d, lengths)}
 
 
+class UnsafeSplit(Composite):
+    """`split`, promising not to write to the parts; here split's parts may be written too."""
+
+    schema = "unsafe_split(Tensor input, int split_size, int dim=0) -> Tensor[]"
+    out = False
+
+    def compute(self, input, split_size, dim):
+        return input.split(split_size, dim)
+
+
+class UnsafeSplitWithSizes(Composite):
+    """`split_with_sizes`, promising not to write to the parts."""
+
+    schema = "unsafe_split_with_sizes(Tensor input, int[] split_sizes, int dim=0) -> Tensor[]"
+    out = False
+
+    def compute(self, input, split_sizes, dim):
+        return input.split(split_sizes, dim)
+
+
+class UnsafeChunk(Composite):
+    """`chunk`, promising not to write to the parts."""
+
+    schema = "unsafe_chunk(Tensor input, int chunks, int dim=0) -> Tensor[]"
+    out = False
+
+    def compute(self, input, chunks, dim):
+        return input.chunk(chunks, dim)
+
+
 class Chunk(Composite):
     """At most `chunks` consecutive parts of equal length (the last may be shorter)."""
 

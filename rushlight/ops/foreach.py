@@ -1,0 +1,173 @@
+"""Lists of tensors at once: `_foreach_add(xs, ys)` is `add` of each pair, `_foreach_add_` in place.
+
+Enters: the definitions of the ops named in the tables below. Leaves: one op per name and form. Each takes lists of
+tensors first; what follows may be a list (one entry per tensor), one tensor, or one number for all. Optimizers are
+written with these. Refuses: lists of different lengths, and empty ones.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rushlight import _C
+from rushlight.op import OpDefinition, find_op
+
+ONE = (
+    "abs", "acos", "asin", "atan", "ceil", "cos", "cosh", "erf", "erfc", "exp", "expm1", "floor", "frac", "lgamma", "log", "log10", "log1p",
+    "log2", "neg", "reciprocal", "round", "rsqrt", "sigmoid", "sign", "sin", "sinh", "sqrt", "tan", "tanh", "trunc",
+)  # fmt: skip
+TWO = {   # op: what follows the second operand
+    "add": ", *, Scalar alpha=1", "sub": ", *, Scalar alpha=1", "mul": "", "div": "", "pow": "",
+    "clamp_max": "", "clamp_min": "", "maximum": "", "minimum": "",
+}  # fmt: skip
+SECOND = {"pow": "exponent"}
+NUMBERS = {"maximum": "clamp_min", "minimum": "clamp_max"}   # the op that takes a number where this one takes tensors
+
+
+def each(name: str, value: Any, count: int) -> list[Any]:
+    """`value` for every tensor: a list as it is, anything else repeated."""
+    if not isinstance(value, (list, tuple)):
+        return [value] * count
+    if len(value) != count:
+        raise RuntimeError(f"{name}: Tensor lists must have the same number of tensors, got {count} and {len(value)}")
+    return list(value)
+
+
+class _Foreach(OpDefinition):
+    """What the list forms share."""
+
+    method = False
+    out = False
+    base: str
+
+    def run(self, *args: Any) -> Any:
+        writes = self.spec.name.endswith("_")
+        count = self.length(args)
+        made = [self.call(find_op(self.base + "_" if writes else self.base), *row) for row in zip(*(each(self.spec.name, a, count) for a in args), strict=True)]
+        return None if writes else tuple(made)
+
+    def length(self, args: tuple) -> int:
+        first = next((a for a in args if isinstance(a, (list, tuple))), ())
+        if not first:
+            raise RuntimeError(f"{self.spec.name}: Tensor list must have at least one tensor.")
+        return len(first)
+
+    def call(self, op: Any, *row: Any) -> Any:
+        return op(*row)
+
+
+class _Two(_Foreach):
+    """Two operands; the second may be numbers. A number that scales it comes last."""
+
+    def call(self, op, x, y, alpha=1):
+        if not isinstance(y, _C.Tensor) and self.base in NUMBERS:
+            op = find_op(NUMBERS[self.base] + ("_" if self.spec.name.endswith("_") else ""))
+        return op(x, y) if alpha == 1 else op(x, y, alpha=alpha)
+
+
+class _Scaled(_Foreach):
+    """addcmul and addcdiv: the last list, or 1-D tensor, scales."""
+
+    def run(self, tensors, first, second, value):
+        return super().run(tensors, first, second, value.tolist() if isinstance(value, _C.Tensor) and value.ndim else value)
+
+    def call(self, op, x, y, z, value):
+        return op(x, y, z, value=value.item() if isinstance(value, _C.Tensor) else value)
+
+
+class ForeachNorm(_Foreach):
+    """The vector norm of each tensor."""
+
+    schema = "_foreach_norm(Tensor[] self, Scalar ord=2, dtype? dtype=None) -> Tensor[]"
+
+    def run(self, tensors, ord, dtype):
+        self.length((tensors,))
+        norm = find_op("vector_norm")
+        return tuple(norm(t, ord, dtype=dtype) for t in tensors)
+
+
+class ForeachPowSum(_Foreach):
+    """The sum of powers of the magnitudes in each tensor."""
+
+    schema = "_foreach_powsum(Tensor[] self, Scalar ord=2, dtype? dtype=None) -> Tensor[]"
+
+    def run(self, tensors, ord, dtype):
+        self.length((tensors,))
+        return tuple((t if dtype is None else t.to(dtype)).abs().pow(ord).sum() for t in tensors)
+
+
+class ForeachMax(_Foreach):
+    """The largest element of each tensor."""
+
+    schema = "_foreach_max(Tensor[] self) -> Tensor[]"
+    base = "max"
+
+
+class ForeachClone(_Foreach):
+    """A copy of each tensor."""
+
+    schema = "_foreach_clone(Tensor[] self, *, memory_format? memory_format=None) -> Tensor[]"
+
+    def run(self, tensors, memory_format):
+        self.length((tensors,))
+        return tuple(t.clone(memory_format=memory_format) for t in tensors)
+
+
+class ForeachZero(_Foreach):
+    """Zeros in every tensor."""
+
+    schema = "_foreach_zero_(Tensor[] self) -> ()"
+    base = "zero"
+
+
+class ForeachCopy(_Foreach):
+    """Every tensor overwritten by its source."""
+
+    schema = "_foreach_copy_(Tensor[] self, Tensor[] src, bool non_blocking=False) -> ()"
+    base = "copy"
+
+    def call(self, op, x, src, non_blocking):
+        return op(x, src)
+
+
+class ForeachMm(_Foreach):
+    """Matrix products, pair by pair."""
+
+    schema = "_foreach_mm(Tensor[] self, Tensor[] mat2) -> Tensor[]"
+    base = "mm"
+
+
+class ForeachLerp(_Foreach):
+    """Between tensor and tensor, `weight` of the way."""
+
+    schema = "_foreach_lerp(Tensor[] self, Tensor[] tensors1, any weight) -> Tensor[]"
+    base = "lerp"
+
+
+class ForeachLerpInPlace(_Foreach):
+    """Every tensor moved `weight` of the way to another."""
+
+    schema = "_foreach_lerp_(Tensor[] self, Tensor[] tensors1, any weight) -> ()"
+    base = "lerp"
+
+
+def define(kind: type, base: str, params: str) -> None:
+    """The list forms of `base`: new tensors, and in place."""
+    for suffix, result in (("", "Tensor[]"), ("_", "()")):
+        schema = f"_foreach_{base}{suffix}({params}) -> {result}"
+        doc = f"`{base}{suffix}` of every tensor of a list."
+        type(f"Foreach_{base}{suffix}", (kind,), {"schema": schema, "base": base, "__doc__": doc, "__module__": __name__})
+
+
+def define_all() -> None:
+    """Every op of the tables."""
+    for base in ONE:
+        define(_Foreach, base, "Tensor[] self")
+    for base, rest in TWO.items():
+        first = "any self" if base == "pow" else "Tensor[] self"
+        define(_Two, base, f"{first}, any {SECOND.get(base, 'other')}{rest}")
+    for base in ("addcmul", "addcdiv"):
+        define(_Scaled, base, "Tensor[] self, Tensor[] tensor1, Tensor[] tensor2, any value=1")
+
+
+define_all()
