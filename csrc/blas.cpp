@@ -13,8 +13,6 @@
 
 namespace rl {
 
-
-
 namespace {
 
 constexpr int kRowMajor = 101, kNoTrans = 111, kTrans = 112;
@@ -28,6 +26,7 @@ Gemm64 dgemm;
 GemmComplex cgemm, zgemm;
 void (*set_threads)(int);
 std::atomic<int> blas_threads{0};
+void* loaded;
 
 // params: m n k lda ldb ldc trans_a trans_b, batch strides of a b c in bytes, alpha and beta as bits of doubles, total rows and columns
 struct Args {
@@ -40,9 +39,7 @@ struct Args {
 int order(int64_t transposed) { return transposed ? kTrans : kNoTrans; }
 
 // The BLAS runs on one thread: our pool shares the work, since its own threads spin when a core is taken by others.
-void use_one_thread() {
-  if (set_threads && blas_threads.exchange(1) != 1) set_threads(1);
-}
+void use_one_thread() { use_blas_threads(1); }
 
 template <typename Body>
 void each_matrix(char** ptrs, const int64_t* params, int64_t begin, int64_t end, Body body) {
@@ -103,6 +100,7 @@ PyObject* load_blas(PyObject*, PyObject* args) {
                find(library, prefix, "cblas_cgemm", suffix, &cgemm) && find(library, prefix, "cblas_zgemm", suffix, &zgemm);
   if (!found) return PyErr_Format(PyExc_OSError, "matmul: %s lacks the gemm functions %scblas_?gemm%s", path, prefix, suffix), nullptr;
   find(library, prefix, "openblas_set_num_threads", suffix, &set_threads);
+  loaded = library;
   return Py_BuildValue("{s:N,s:N,s:N,s:N}", "f32", PyLong_FromVoidPtr(reinterpret_cast<void*>(gemm_f32)), "f64",
                        PyLong_FromVoidPtr(reinterpret_cast<void*>(gemm_f64)), "c64", PyLong_FromVoidPtr(reinterpret_cast<void*>(gemm_c64)), "c128",
                        PyLong_FromVoidPtr(reinterpret_cast<void*>(gemm_c128)));
@@ -126,6 +124,12 @@ PyMethodDef functions[] = {{"request_tiles", request_tiles, METH_NOARGS, "whethe
                            {"load_blas", load_blas, METH_VARARGS, "load_blas(path, prefix, suffix): gemm kernels by dtype code"}, {}};
 
 }  // namespace
+
+void use_blas_threads(int n) {
+  if (set_threads && blas_threads.exchange(n) != n) set_threads(n);
+}
+
+void* blas_symbol(const char* name) { return loaded ? dlsym(loaded, name) : nullptr; }
 
 int init_blas(PyObject* module) { return PyModule_AddFunctions(module, functions); }
 

@@ -16,7 +16,7 @@ PyMODINIT_FUNC PyInit__C() {
   if (!module) return nullptr;
   int (*parts[])(PyObject*) = {rl::init_types, rl::init_storage, rl::init_tensor, rl::init_build, rl::init_dlpack,
                                rl::init_plan,  rl::init_call,    rl::init_index,  rl::init_tape,  rl::init_loader,
-                               rl::init_random, rl::init_blas};
+                               rl::init_random, rl::init_blas,   rl::init_lapack};
   for (auto part : parts)
     if (part(module)) {
       Py_DECREF(module);
