@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from .. import _C
@@ -30,15 +31,40 @@ def elements(t: Any) -> Any:
     return t.detach().numpy()
 
 
+SHARED = 1 << 15   # elements from which a transform is divided among threads
+
+
+@cache
+def workers(count: int) -> Any:
+    """Threads for transforms: the library lets go of the interpreter while it computes."""
+    from concurrent.futures import ThreadPoolExecutor  # loaded with the first large transform
+
+    return ThreadPoolExecutor(count, "rushlight-fft")
+
+
+def along(call: Callable, a: Any, axis: int, norm: str, out: Any, **options: Any) -> Any:
+    """One library call over `axis` of array `a` into `out`; large ones in parts of another axis, a thread to each."""
+    count = _C.get_num_threads()
+    others = [d for d in range(a.ndim) if d != axis and a.shape[d] >= count]
+    if count == 1 or out.size < SHARED or not others:
+        return call(a, axis=axis, norm=norm, out=out, **options)
+    d = max(others, key=lambda d: a.shape[d])
+    size = a.shape[d]
+    cuts = [(slice(None),) * d + (slice(size * k // count, size * (k + 1) // count),) for k in range(count)]
+    for part in [workers(count).submit(call, a[c], axis=axis, norm=norm, out=out[c], **options) for c in cuts]:
+        part.result()
+    return out
+
+
 def transform(a: Any, dims: tuple[int, ...], norm: str, forward: bool, out: Any) -> Any:
     """Complex transform of array `a` over `dims`, written to `out`."""
     import numpy as np  # loaded with the first transform
 
     if not dims:
         out[...] = a
-    along, name = (np.fft.fft, _FORWARD[norm]) if forward else (np.fft.ifft, _INVERSE[norm])
+    call, name = (np.fft.fft, _FORWARD[norm]) if forward else (np.fft.ifft, _INVERSE[norm])
     for d in reversed(dims):
-        a = along(a, axis=d, norm=name, out=out)
+        a = along(call, a, d, name, out)
     return out
 
 
@@ -91,7 +117,7 @@ class RealToComplex(Extern):
         if not onesided:
             transform(elements(input), tuple(dim), norm, True, elements(out))
             return
-        half = np.fft.rfft(elements(input), axis=dim[-1], norm=_FORWARD[norm], out=elements(out))
+        half = along(np.fft.rfft, elements(input), dim[-1], _FORWARD[norm], elements(out))
         if len(dim) > 1:
             transform(half, tuple(dim[:-1]), norm, True, elements(out))
 
@@ -121,7 +147,7 @@ class ComplexToReal(Extern):
             return
         if len(dim) > 1:
             a = transform(a, tuple(dim[:-1]), norm, False, np.empty_like(a))
-        np.fft.irfft(a, size, axis=dim[-1], norm=_INVERSE[norm], out=elements(out))
+        along(np.fft.irfft, a, dim[-1], _INVERSE[norm], elements(out), n=size)
 
     def vjp(self, g, input: Meta, dim, norm, size):
         half = find_op("_fft_r2c")(g, dim, norm, True)
@@ -241,9 +267,11 @@ def complex_1d(name: str, x: Any, n: Any, dim: int, norm: Any, forward: bool) ->
 
 
 def complex_nd(name: str, x: Any, s: Any, dim: Any, norm: Any, forward: bool) -> Any:
-    x, scale = as_complex(x), scaling(name, norm, forward)
+    x, scale = as_float(x), scaling(name, norm, forward)
     x, dims = cut_all(name, x, s, dim)
-    return find_op("_fft_c2c")(x, dims, scale, forward)
+    if forward and dims and not x.dtype.is_complex:
+        return find_op("_fft_r2c")(x, dims, scale, False)
+    return find_op("_fft_c2c")(as_complex(x), dims, scale, forward)
 
 
 def to_half_1d(name: str, x: Any, n: Any, dim: int, norm: Any, forward: bool) -> Any:

@@ -1,4 +1,4 @@
-"""Order: sort, topk, unique, searchsorted, bincount, histc.
+"""Order: sort, topk and the distinct elements.
 
 Short dims are sorted by a kernel; longer ones have no loop form, so NumPy sorts the tensors' own memory. NaN sorts as
 the largest number.
@@ -9,11 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 from rushlight import _C
-from rushlight.op import Composite, Extern, Meta, Spec, find_op, result_type, wrap_dim
+from rushlight.op import Composite, Extern, Meta, Spec, result_type, wrap_dim
 from rushlight.op.definition import KIND_PLANNED, OpDefinition
 from rushlight.op.ranks import rank_plan
 from rushlight.ops.reduction.extremes import selected_gradient
-from rushlight.promotion import rank
 
 CPU = _C.device("cpu")
 
@@ -179,6 +178,18 @@ class _Results(OpDefinition):
         raise NotImplementedError
 
 
+def check_distinct(name: str, t: Any, dim: int | None) -> None:
+    """Refuse what has no order, and rows without elements."""
+    if t.dtype.is_complex:
+        raise NotImplementedError(f'"{name}" not implemented for {t.dtype.name}')
+    if dim is None:
+        return
+    if not t.ndim:
+        raise IndexError(f"{name}: Dimension specified as {dim} but tensor has no dimensions")
+    if 0 in [n for d, n in enumerate(t.shape) if d != wrap_dim(name, dim, t.ndim)]:
+        raise RuntimeError(f"{name}: There are 0 sized dimensions, and they aren't selected, so unique cannot be applied to shape {list(t.shape)}")
+
+
 class Unique(_Results):
     """The distinct elements in order, where each went, and how often it occurs."""
 
@@ -187,7 +198,7 @@ class Unique(_Results):
     def compute(self, input, sorted, return_inverse, return_counts, dim):
         import numpy as np  # loaded with the first call that needs it
 
-        refuse_complex("unique", input)
+        check_distinct("unique", input, dim)
         a, axis = array(input), None
         if dim is None:
             a = a.reshape(-1)
@@ -211,6 +222,7 @@ class UniqueConsecutive(_Results):
     def compute(self, input, return_inverse, return_counts, dim):
         import numpy as np  # loaded with the first call that needs it
 
+        check_distinct("unique_consecutive", input, dim)
         a, axis = array(input), 0
         if dim is None:
             a = a.reshape(-1)
@@ -228,123 +240,3 @@ class UniqueConsecutive(_Results):
         if return_counts:
             made.append(from_array(np.diff(np.append(first, n)), _C.int64, input.device))
         return made
-
-
-# --- search and counting ----------------------------------------------------------------------------------------------
-
-
-class SearchSorted(Extern):
-    """Where each value would be inserted to keep the last dim of `sorted_sequence` in order."""
-
-    schema = "searchsorted(Tensor sorted_sequence, Tensor|Scalar input, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None) -> Tensor"
-    differentiable = False
-    method = False
-
-    def check(self, sequence: Any, input: Any, right: bool, side: Any, sorter: Any) -> bool:
-        """Whether to insert behind equal elements."""
-        if side not in (None, "left", "right"):
-            raise RuntimeError(f"searchsorted(): side can only be 'left' or 'right' but got {side}")
-        if side == "left" and right:
-            raise RuntimeError("searchsorted(): side and right can't be set to opposites, got side of left while right was True")
-        if isinstance(input, _C.Tensor):
-            if sequence.ndim != 1 and tuple(sequence.shape[:-1]) != tuple(input.shape[:-1]):
-                raise RuntimeError(
-                    "searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries tensor and input "
-                    f"value tensor must match, but we got boundaries tensor {list(sequence.shape)} and input value tensor {list(input.shape)}"
-                )
-        elif sequence.ndim != 1:
-            raise RuntimeError(f"searchsorted(): input value can be a scalar only when boundaries tensor dimension is 1, got {sequence.ndim}")
-        if sorter is not None and (sorter.shape != sequence.shape or sorter.dtype is not _C.int64):
-            raise RuntimeError(f"searchsorted(): sorter must be an int64 tensor of the boundaries' shape {list(sequence.shape)}, got {list(sorter.shape)} {sorter.dtype.name}")
-        return right or side == "right"
-
-    def meta(self, sequence, input, out_int32, right, side, sorter):
-        self.check(sequence, input, right, side, sorter)
-        shape = tuple(input.shape) if isinstance(input, _C.Tensor) else ()
-        return Spec(shape, _C.int32 if out_int32 else _C.int64)
-
-    def cpu(self, out, sequence, input, out_int32, right, side, sorter):
-        import numpy as np  # loaded with the first call that needs it
-
-        where = "right" if self.check(sequence, input, right, side, sorter) else "left"
-        edges = array(sequence)
-        if sorter is not None:
-            order = array(sorter)
-            if order.size and (order.min() < 0 or order.max() >= edges.shape[-1]):
-                raise IndexError("searchsorted(): sorter index out of range")
-            edges = np.take_along_axis(edges, order, -1)
-        values = array(input) if isinstance(input, _C.Tensor) else np.asarray(input)
-        if edges.ndim <= 1:
-            out.numpy()[...] = np.searchsorted(edges.reshape(-1), values, side=where)
-            return
-        found = out.numpy().reshape(-1, values.shape[-1])
-        for row, (e, v) in enumerate(zip(edges.reshape(-1, edges.shape[-1]), values.reshape(-1, values.shape[-1]), strict=True)):
-            found[row] = np.searchsorted(e, v, side=where)
-
-
-class Bucketize(Composite):
-    """The bucket of each value between 1-D `boundaries`."""
-
-    schema = "bucketize(Tensor|Scalar input, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor"
-    method = False
-
-    def compute(self, input, boundaries, out_int32, right):
-        if boundaries.ndim != 1:
-            raise RuntimeError(f"boundaries tensor must be 1 dimension, but got dim({boundaries.ndim})")
-        return find_op("searchsorted")(boundaries, input, out_int32=out_int32, right=right)
-
-
-class BinCount(OpDefinition):
-    """How often each non-negative integer occurs, or the sum of its weights."""
-
-    schema = "bincount(Tensor input, Tensor? weights=None, int minlength=0) -> Tensor"
-    differentiable = False
-
-    def run(self, input, weights, minlength):
-        import numpy as np  # loaded with the first call that needs it
-
-        if rank(input.dtype) != 1:
-            raise NotImplementedError(f'"bincount" not implemented for {input.dtype.name} tensors')
-        if input.ndim != 1:
-            raise RuntimeError(f"bincount only supports 1-d non-negative integral inputs, got shape {list(input.shape)} of {input.dtype.name}")
-        if minlength < 0:
-            raise RuntimeError("minlength should be >= 0")
-        if weights is not None and weights.shape != input.shape:
-            raise RuntimeError(f"weights should be 1-d and have the same length as input, got {list(weights.shape)} and {list(input.shape)}")
-        a = array(input)
-        if a.size and a.min() < 0:
-            raise RuntimeError(f"bincount only supports 1-d non-negative integral inputs, got {a.min()}")
-        dtype = _C.int64
-        if weights is not None:
-            dtype = weights.dtype if weights.dtype is _C.float32 else _C.float64
-        counts = np.bincount(a.astype(np.int64), None if weights is None else array(weights), minlength)
-        return from_array(counts, dtype, input.device)
-
-
-class HistC(OpDefinition):
-    """How many elements fall into each of `bins` equal ranges between `min` and `max`."""
-
-    schema = "histc(Tensor input, int bins=100, Scalar min=0, Scalar max=0) -> Tensor"
-    differentiable = False
-
-    def run(self, input, bins, min, max):
-        import numpy as np  # loaded with the first call that needs it
-
-        if bins <= 0:
-            raise RuntimeError("bins must be > 0")
-        if rank(input.dtype) != 2:
-            raise NotImplementedError(f'"histc" not implemented for {input.dtype.name} tensors')
-        a = array(input).reshape(-1)
-        low, high = min, max
-        if low == high and a.size:
-            low, high = a.min(), a.max()
-        if low == high:
-            low, high = low - 1, high + 1
-        if not (np.isfinite(low) and np.isfinite(high)):
-            raise RuntimeError(f"range of [{low}, {high}] is not finite")
-        if low > high:
-            raise RuntimeError(f"max must be larger than min, got min {low} and max {high}")
-        a = a[(a >= low) & (a <= high)]
-        at = ((a - a.dtype.type(low)) * bins / a.dtype.type(high - low)).astype(np.int64)
-        counts = np.bincount(np.minimum(at, bins - 1), minlength=bins)
-        return from_array(counts, input.dtype, input.device)

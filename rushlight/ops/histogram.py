@@ -1,0 +1,305 @@
+"""Search in sorted sequences, and counting: searchsorted, bucketize, bincount and the histograms.
+
+Enters: values and the edges, bins or weights that sort them. Leaves: one generated kernel for the search (a binary
+search whose steps are unrolled), and composites of it and `index_add`. Refuses: edges of other shapes than the values
+need, ranges that are not finite, and bins there are none of.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from .. import _C
+from ..loops.expr import cast, const, ge, gt, lt, min_, select
+from ..op import Composite, OpDefinition, Spec, find_op, result_type
+from ..op.indexed import Indexed
+from ..op.pointwise import compute_code
+from ..promotion import rank, result_type as common_dtype
+
+
+class InsertionPoint(Indexed):
+    """How many elements of each sorted row stand before each value; `steps` halvings find it."""
+
+    schema = "_insertion_point(Tensor sequence, Tensor input, bool right, bool out_int32, int steps) -> Tensor"
+    method = False
+    differentiable = False
+
+    def meta(self, sequence, input, right, out_int32, steps):
+        return Spec(tuple(input.shape), _C.int32 if out_int32 else _C.int64)
+
+    def loops(self, at, sequence, input, right, out_int32, steps):
+        code = compute_code(sequence.code)
+        value = cast(input[tuple(at)], code)
+        row = () if sequence.ndim == 1 else tuple(at[:-1])
+        size = sequence.shape[-1]
+        last = size - const(1, "i64")
+        found = const(-1, "i64")   # the last element known to stand before the value
+        behind = gt if right else ge
+        for k in reversed(range(steps)):
+            tried = found + const(1 << k, "i64")
+            element = cast(sequence[(*row, min_(tried, last))], code)
+            # Written so that NaN, to which nothing compares, goes behind everything.
+            further = select(behind(element, value), found, tried)
+            found = select(lt(tried, size), further, found)
+        return found + const(1, "i64")
+
+
+def search(sequence: Any, values: Any, right: bool, out_int32: bool = False) -> Any:
+    """Insertion points of `values` in rows whose shapes are known to fit."""
+    return find_op("_insertion_point")(sequence, values, right, out_int32, sequence.shape[-1].bit_length())
+
+
+class SearchSorted(Composite):
+    """Where each value would be inserted to keep the last dim of `sorted_sequence` in order."""
+
+    schema = "searchsorted(Tensor sorted_sequence, Tensor|Scalar input, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None) -> Tensor"
+    differentiable = False
+    method = False
+    exact_out = True
+
+    def compute(self, sorted_sequence, input, out_int32, right, side, sorter):
+        sequence = sorted_sequence.detach()
+        behind = self.check(sequence, input, right, side, sorter)
+        dtype = common_dtype(sequence, input)
+        if rank(dtype) == 0 or dtype.is_complex:
+            raise NotImplementedError(f'"searchsorted" not implemented for {dtype.name}')
+        if sorter is not None:
+            sequence = self.reordered(sequence, sorter)
+        if not isinstance(input, _C.Tensor):
+            input = sequence.new_full((), input, dtype=dtype)
+        if sequence.shape[-1] >= 2**31 and out_int32:
+            raise RuntimeError(f"searchsorted(): the size of the boundaries' last dimension should be less than {2**31} for out_int32=True")
+        return search(sequence.to(dtype), input.detach().to(dtype), behind, out_int32)
+
+    def check(self, sequence: Any, input: Any, right: bool, side: Any, sorter: Any) -> bool:
+        """Whether to insert behind equal elements."""
+        if side not in (None, "left", "right"):
+            raise RuntimeError(f"searchsorted(): side can only be 'left' or 'right' but got {side}")
+        if side == "left" and right:
+            raise RuntimeError("searchsorted(): side and right can't be set to opposites, got side of left while right was True")
+        is_scalar = not isinstance(input, _C.Tensor) or not input.ndim
+        if is_scalar and sequence.ndim != 1:
+            raise RuntimeError(f"searchsorted(): input value can be a scalar only when boundaries tensor dimension is 1, got {sequence.ndim}")
+        if not sequence.ndim:
+            raise RuntimeError("searchsorted(): boundaries tensor should have positive dimension, but got 0 dimension")
+        if sequence.ndim != 1 and tuple(sequence.shape[:-1]) != tuple(input.shape[:-1]):
+            raise RuntimeError(
+                "searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries tensor and input "
+                f"value tensor must match, but we got boundaries tensor {list(sequence.shape)} and input value tensor {list(input.shape)}"
+            )
+        if sorter is not None and (sorter.shape != sequence.shape or sorter.dtype is not _C.int64):
+            raise RuntimeError(f"searchsorted(): sorter must be an int64 tensor of the boundaries' shape {list(sequence.shape)}, got {list(sorter.shape)} {sorter.dtype.name}")
+        return right or side == "right"
+
+    def reordered(self, sequence: Any, sorter: Any) -> Any:
+        if sorter.numel() and sorter.device.type != "meta" and (sorter.min().item() < 0 or sorter.max().item() >= sequence.shape[-1]):
+            raise RuntimeError("searchsorted(): sorter index out of range")
+        return sequence.gather(-1, sorter)
+
+
+class Bucketize(Composite):
+    """The bucket of each value between 1-D `boundaries`."""
+
+    schema = "bucketize(Tensor|Scalar input, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor"
+    method = False
+    exact_out = True
+
+    def compute(self, input, boundaries, out_int32, right):
+        if boundaries.ndim != 1:
+            raise RuntimeError(f"bucketize: boundaries tensor must be 1 dimension, but got dim({boundaries.ndim})")
+        return find_op("searchsorted")(boundaries, input, out_int32=out_int32, right=right)
+
+
+# --- counting -----------------------------------------------------------------------------------------------------------
+
+
+class BinCount(Composite):
+    """How often each non-negative integer occurs, or the sum of its weights."""
+
+    schema = "bincount(Tensor input, Tensor? weights=None, int minlength=0) -> Tensor"
+    differentiable = False
+    out = False
+
+    def compute(self, input, weights, minlength):
+        if rank(input.dtype) != 1:
+            raise NotImplementedError(f'"bincount" not implemented for {input.dtype.name} tensors')
+        if input.ndim != 1:
+            raise RuntimeError(f"bincount only supports 1-d non-negative integral inputs, got shape {list(input.shape)} of {input.dtype.name}")
+        if minlength < 0:
+            raise RuntimeError(f"bincount: minlength should be >= 0, got {minlength}")
+        if weights is not None and weights.shape != input.shape:
+            raise RuntimeError(f"bincount: weights should be 1-d and have the same length as input, got {list(weights.shape)} and {list(input.shape)}")
+        if input.device.type == "meta":
+            raise NotImplementedError("bincount: the number of results depends on data, and meta tensors have none")
+        if not input.numel():
+            return input.new_zeros((minlength,), dtype=_C.int64)
+        lowest, highest = input.min().item(), input.max().item()
+        if lowest < 0:
+            raise RuntimeError(f"bincount only supports 1-d non-negative integral inputs, got {lowest}")
+        return counted(input.to(_C.int64), max(highest + 1, minlength), self.amounts(input, weights))
+
+    def amounts(self, input: Any, weights: Any) -> Any:
+        """What each element adds to its bin."""
+        if weights is None:
+            return input.new_ones((1,), dtype=_C.int64).expand(input.shape)
+        weights = weights.detach()
+        weights = find_op("real")(weights) if weights.dtype.is_complex else weights
+        return weights if weights.dtype is _C.float32 else weights.to(_C.float64)
+
+
+def counted(at: Any, bins: int, amounts: Any) -> Any:
+    """The sums of `amounts` by the bin that `at` names."""
+    return amounts.new_zeros((bins,)).index_add_(0, at, amounts)
+
+
+class HistC(Composite):
+    """How many elements fall into each of `bins` equal ranges between `min` and `max`."""
+
+    schema = "histc(Tensor input, int bins=100, Scalar min=0, Scalar max=0) -> Tensor"
+    differentiable = False
+
+    def compute(self, input, bins, min, max):
+        if bins <= 0:
+            raise RuntimeError(f"histc: bins must be > 0, but got {bins}")
+        if not input.dtype.is_floating_point:
+            raise NotImplementedError(f'"histc" not implemented for {input.dtype.name} tensors')
+        if input.device.type == "meta":
+            return input.new_zeros((bins,))
+        x = input.detach().reshape(-1)
+        low, high = float(min), float(max)
+        if low == high and x.numel():
+            low, high = x.min().item(), x.max().item()
+        if not (math.isfinite(low) and math.isfinite(high)):
+            raise RuntimeError(f"histc: range of [{low}, {high}] is not finite")
+        if low > high:
+            raise RuntimeError(f"histc: max must be larger than min, got min {low} and max {high}")
+        if low == high:
+            low, high = low - 1, high + 1
+        # In the input's own dtype, number by number: on the borders of bins, roundings decide.
+        first, last = x.new_full((), low), x.new_full((), high)
+        inside = (x >= first) & (x <= last)
+        at = ((x - first) * bins / (last - first)).masked_fill(~inside, 0)
+        return counted(at.to(_C.int64).clamp(max=bins - 1), bins, inside.to(x.dtype))
+
+
+def histogram_of(name: str, points: Any, edges: Sequence[Any], weight: Any, density: bool) -> Any:
+    """Sums of weights of `points` ([N, D]) in the cells between `edges` (D sequences)."""
+    cells = [e.shape[0] - 1 for e in edges]
+    if not math.prod(cells) or points.device.type == "meta":
+        return points.new_zeros(cells)
+    at, inside = None, None
+    for d, e in enumerate(edges):
+        x = points.select(-1, d).contiguous()
+        place = search(e, x, True) - 1 - (x == e[-1]).to(_C.int64)
+        fits = (x >= e[0]) & (x <= e[-1])
+        at = place if at is None else at * cells[d] + place
+        inside = fits if inside is None else inside & fits
+    amounts = inside.to(points.dtype) if weight is None else weight.masked_fill(~inside, 0)
+    made = counted(at.masked_fill(~inside, 0), math.prod(cells), amounts).reshape(cells)
+    if density:
+        made = made / made.sum()
+        for d, e in enumerate(edges):
+            made = made / (e[1:] - e[:-1]).reshape([-1 if k == d else 1 for k in range(len(cells))])
+    return made
+
+
+def check_points(name: str, points: Any, weight: Any) -> None:
+    """What all histograms need of points [N, D] and their weights."""
+    if points.dtype not in (_C.float32, _C.float64):
+        raise NotImplementedError(f'"{name}" not implemented for {points.dtype.name} tensors')
+    if weight is not None:
+        if weight.dtype is not points.dtype:
+            raise RuntimeError(f"{name}: if weight tensor is provided, input tensor and weight tensor should have the same dtype, but got {points.dtype.name} and {weight.dtype.name}")
+        if tuple(weight.shape) != tuple(points.shape[:-1]):
+            raise RuntimeError(f"{name}: if weight tensor is provided it should have the same shape as the input tensor excluding its innermost dimension, but got {list(points.shape)} and {list(weight.shape)}")
+
+
+def check_edges(name: str, points: Any, edges: Sequence[Any]) -> list[Any]:
+    """Edges that were given as tensors."""
+    for d, e in enumerate(edges):
+        if e.dtype is not points.dtype:
+            raise RuntimeError(f"{name}: input tensor and bins tensors should have the same dtype, but got {points.dtype.name} and bins for dimension {d} with dtype {e.dtype.name}")
+        if e.ndim != 1:
+            raise RuntimeError(f"{name}: bins tensor should have one dimension, but got {e.ndim} dimensions in the bins tensor for dimension {d}")
+        if not e.numel():
+            raise RuntimeError(f"{name}: bins tensor should have at least 1 element, but got 0 elements in the bins tensor for dimension {d}")
+    return [e.detach().contiguous() for e in edges]
+
+
+def even_edges(name: str, points: Any, bins: Sequence[int], limits: Sequence[float] | None) -> list[Any]:
+    """Edges of equal cells over the points, or over the given limits."""
+    for d, count in enumerate(bins):
+        if count <= 0:
+            raise RuntimeError(f"{name}: bins must be > 0, but got {count} for dimension {d}")
+    if limits is not None and len(limits) != 2 * len(bins):
+        raise RuntimeError(f"{name}: for a {len(bins)}-dimensional histogram range should have {2 * len(bins)} elements, but got {len(limits)}")
+    made = []
+    for d, count in enumerate(bins):
+        if limits is not None:
+            low, high = limits[2 * d], limits[2 * d + 1]
+        elif points.numel() and points.device.type != "meta":
+            low, high = points.select(-1, d).min().item(), points.select(-1, d).max().item()
+        else:
+            low, high = 0.0, 1.0
+        if not (math.isfinite(low) and math.isfinite(high)):
+            raise RuntimeError(f"{name}: dimension {d}'s range [{low}, {high}] is not finite")
+        if low > high:
+            raise RuntimeError(f"{name}: min should not exceed max, but got min {low} max {high} for dimension {d}")
+        if low == high:
+            low, high = low - 0.5, high + 0.5
+        made.append(find_op("linspace")(low, high, count + 1, dtype=points.dtype, device=points.device))
+    return made
+
+
+class Histogram(Composite):
+    """Counts (or sums of weights) between edges, and the edges."""
+
+    schema = (
+        "histogram(Tensor input, Tensor bins, *, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor bin_edges)",
+        "histogram(Tensor input, int bins=100, *, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor bin_edges)",
+    )
+    differentiable = False
+
+    def compute(self, input, bins, *rest):
+        *limits, weight, density = rest
+        points = input.detach().reshape(-1, 1)
+        weight = weight if weight is None else weight.detach().reshape(-1)
+        check_points("histogram", points, weight)
+        if isinstance(bins, _C.Tensor):
+            edges = check_edges("histogram", points, [bins])
+        else:
+            edges = even_edges("histogram", points, [bins], limits[0])
+        return result_type("histogram", ("hist", "bin_edges"))((histogram_of("histogram", points, edges, weight, density), edges[0]))
+
+
+class HistogramDD(OpDefinition):
+    """Counts (or sums of weights) of points in cells of many dims, and the edges of each."""
+
+    schema = (
+        "histogramdd(Tensor input, int bins=100, *, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor[] bin_edges)",
+        "histogramdd(Tensor input, Tensor[] bins, *, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor[] bin_edges)",
+        "histogramdd(Tensor input, int[] bins, *, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor[] bin_edges)",
+    )
+    differentiable = False
+    method = False
+    out = False
+
+    def run(self, input, bins, range, weight, density):
+        if input.ndim < 2:
+            raise RuntimeError(f"histogramdd: input tensor should have at least 2 dimensions, but got {input.ndim}")
+        dims = input.shape[-1]
+        bins = [bins] * dims if isinstance(bins, int) else list(bins)
+        if len(bins) != dims:
+            raise RuntimeError(f"histogramdd: The size of bins must be equal to the innermost dimension of the input, got {len(bins)} and {dims}.")
+        if weight is not None and tuple(weight.shape) != tuple(input.shape[:-1]):
+            raise RuntimeError(f"histogramdd: if weight tensor is provided it should have the same shape as the input tensor excluding its innermost dimension, but got {list(input.shape)} and {list(weight.shape)}")
+        points = input.detach().reshape(-1, dims)
+        weight = weight if weight is None else weight.detach().reshape(-1)
+        check_points("histogramdd", points, weight)
+        if bins and isinstance(bins[0], _C.Tensor):
+            edges = check_edges("histogramdd", points, bins)
+        else:
+            edges = even_edges("histogramdd", points, bins, range)
+        return result_type("histogramdd", ("hist", "bin_edges"))((histogram_of("histogramdd", points, edges, weight, density), tuple(edges)))
