@@ -121,7 +121,7 @@ int64_t load_int(const char* in, DType dtype) {
 
 double load_real(const char* in, DType dtype) {
   switch (dtype) {
-    case DType::F16: return half_to_float(read<uint16_t>(in));
+    case DType::F16: case DType::C32: return half_to_float(read<uint16_t>(in));
     case DType::BF16: return bfloat16_to_float(read<uint16_t>(in));
     case DType::F32: case DType::C64: return read<float>(in);
     case DType::F64: case DType::C128: return read<double>(in);
@@ -139,6 +139,7 @@ PyObject* load_number(const char* in, DType dtype) {
     case DType::Bool: return PyBool_FromLong(read<uint8_t>(in));
     case DType::C64: return PyComplex_FromDoubles(read<float>(in), read<float>(in + 4));
     case DType::C128: return PyComplex_FromDoubles(read<double>(in), read<double>(in + 8));
+    case DType::C32: return PyComplex_FromDoubles(half_to_float(read<uint16_t>(in)), half_to_float(read<uint16_t>(in + 2)));
     case DType::U64: return PyLong_FromUnsignedLongLong(read<uint64_t>(in));
     default: break;
   }
@@ -256,8 +257,8 @@ bool store_number(PyObject* number, DType dtype, char* out, Overflow overflow) {
   if (is_complex(dtype)) {
     Py_complex value = PyComplex_AsCComplex(number);
     if (value.real == -1.0 && PyErr_Occurred()) return false;
-    store_real(value.real, dtype == DType::C64 ? DType::F32 : DType::F64, out);
-    store_real(value.imag, dtype == DType::C64 ? DType::F32 : DType::F64, out + itemsize(dtype) / 2);
+    store_real(value.real, part_of(dtype), out);
+    store_real(value.imag, part_of(dtype), out + itemsize(dtype) / 2);
     return true;
   }
   if (!is_float(dtype)) return store_as_int(number, dtype, out, overflow);
@@ -335,6 +336,7 @@ bool promote_dtypes(DType a, DType b, DType* out) {
   if (category(a) == 1) return *out = category(b) == 1 ? promote_integers(a, b) : b, true;
   if (category(b) == 2) return *out = promote_floats(a, b), true;
   bool wide = a == DType::F64 || a == DType::C128 || b == DType::C128;
+  if (a == DType::F16 && b == DType::C32) return *out = DType::C32, true;
   return *out = wide ? DType::C128 : DType::C64, true;
 }
 

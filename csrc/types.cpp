@@ -24,6 +24,7 @@ const DTypeInfo kDTypes[] = {
     {"uint64", "u64", 8, false, false, false},
     {"float8_e4m3fn", "f8e4m3fn", 1, true, false, true},
     {"float8_e5m2", "f8e5m2", 1, true, false, true},
+    {"complex32", "c32", 4, false, true, true},
 };
 
 thread_local ThreadState tls;
@@ -50,13 +51,12 @@ static PyObject* dtype_id(PyObject* self, void*) { return PyLong_FromLong(static
 
 static PyObject* dtype_to_real(PyObject* self, PyObject*) {
   DType d = dtype_of(self);
-  DType r = d == DType::C64 ? DType::F32 : d == DType::C128 ? DType::F64 : d;
-  return Py_NewRef(dtype_object(r));
+  return Py_NewRef(dtype_object(is_complex(d) ? part_of(d) : d));
 }
 
 static PyObject* dtype_to_complex(PyObject* self, PyObject*) {
   DType d = dtype_of(self);
-  DType r = d == DType::F64 || d == DType::C128 ? DType::C128 : DType::C64;
+  DType r = d == DType::F64 || d == DType::C128 ? DType::C128 : d == DType::F16 || d == DType::C32 ? DType::C32 : DType::C64;
   return Py_NewRef(dtype_object(r));
 }
 

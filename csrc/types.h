@@ -9,7 +9,7 @@
 namespace rl {
 
 enum class DType : uint8_t {
-  Bool, U8, I8, I16, I32, I64, F16, F32, F64, C64, C128, BF16, U16, U32, U64, F8E4M3FN, F8E5M2,
+  Bool, U8, I8, I16, I32, I64, F16, F32, F64, C64, C128, BF16, U16, U32, U64, F8E4M3FN, F8E5M2, C32,
   Count
 };
 
@@ -25,6 +25,7 @@ inline const DTypeInfo& info(DType d) { return kDTypes[static_cast<int>(d)]; }
 inline int itemsize(DType d) { return info(d).itemsize; }
 inline bool is_float(DType d) { return info(d).floating; }
 inline bool is_complex(DType d) { return info(d).complex; }
+inline DType part_of(DType d) { return d == DType::C64 ? DType::F32 : d == DType::C128 ? DType::F64 : DType::F16; }   // of a complex type
 inline bool is_differentiable(DType d) { return info(d).floating || info(d).complex; }
 
 struct DTypeObject {

@@ -9,6 +9,7 @@ from ._C import (
     UntypedStorage,
     bfloat16,
     bool,  # noqa: A004
+    complex32,
     complex64,
     complex128,
     default_generator,
@@ -88,6 +89,7 @@ half = float16
 short = int16
 int = int32  # noqa: A001
 long = int64
+chalf = complex32
 cfloat = complex64
 cdouble = complex128
 

@@ -20,11 +20,11 @@ from ._C import Tensor
 # PyTorch's names of element types, as its messages and legacy tensor types use them.
 SCALAR_NAMES: dict[str, str] = {
     "bool": "Bool", "uint8": "Byte", "int8": "Char", "int16": "Short", "int32": "Int", "int64": "Long", "float16": "Half",
-    "float32": "Float", "float64": "Double", "complex64": "ComplexFloat", "complex128": "ComplexDouble",
+    "float32": "Float", "float64": "Double", "complex32": "ComplexHalf", "complex64": "ComplexFloat", "complex128": "ComplexDouble",
     "bfloat16": "BFloat16", "uint16": "UInt16", "uint32": "UInt32", "uint64": "UInt64",
     "float8_e4m3fn": "Float8_e4m3fn", "float8_e5m2": "Float8_e5m2",
 }  # fmt: skip
-_NOT_IN_NUMPY = frozenset(("bfloat16", "float8_e4m3fn", "float8_e5m2"))
+_NOT_IN_NUMPY = frozenset(("bfloat16", "complex32", "float8_e4m3fn", "float8_e5m2"))
 
 
 @cache

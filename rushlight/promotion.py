@@ -84,7 +84,7 @@ def result_type_of(operands: Sequence[Any]) -> dtype:
         elif rank(level) > rank(result):
             # A number of a higher kind brings that kind in the width the tensors suggest.
             if level.is_complex and result.is_floating_point:
-                result = _C.complex128 if result is _C.float64 else _C.complex64
+                result = result.to_complex()
             else:
                 result = level
     if result is None:

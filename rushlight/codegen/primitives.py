@@ -17,10 +17,10 @@ from collections.abc import Callable
 REGISTER = {"b1": "i1", "bf16": "i16", "f8e4m3fn": "i8", "f8e5m2": "i8", "f16": "half", "f32": "float", "f64": "double"}
 REGISTER.update({f"{kind}{bits}": f"i{bits}" for kind in "iu" for bits in (8, 16, 32, 64)})
 MEMORY = {**REGISTER, "b1": "i8"}
-SIZE = {"b1": 1, "bf16": 2, "f8e4m3fn": 1, "f8e5m2": 1, "c64": 8, "c128": 16}
+SIZE = {"b1": 1, "bf16": 2, "f8e4m3fn": 1, "f8e5m2": 1, "c32": 4, "c64": 8, "c128": 16}
 SIZE.update({f"{kind}{bits}": bits // 8 for kind in "iuf" for bits in (8, 16, 32, 64) if kind != "f" or bits > 8})
 NARROW = frozenset(("f16", "bf16", "f8e4m3fn", "f8e5m2"))
-PARTS = {"c64": "f32", "c128": "f64"}
+PARTS = {"c32": "f16", "c64": "f32", "c128": "f64"}
 FLOATS = frozenset(("f32", "f64")) | NARROW
 _SUFFIX = {"i1": "i1", "i8": "i8", "i16": "i16", "i32": "i32", "i64": "i64", "half": "f16", "float": "f32",
            "double": "f64"}  # fmt: skip

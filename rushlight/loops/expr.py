@@ -38,10 +38,10 @@ FLOATS = frozenset(("f16", "bf16", "f32", "f64", "f8e4m3fn", "f8e5m2"))
 SIGNED = frozenset(("i8", "i16", "i32", "i64"))
 UNSIGNED = frozenset(("u8", "u16", "u32", "u64"))
 INTS = SIGNED | UNSIGNED
-COMPLEX = frozenset(("c64", "c128"))
-PART = {"c64": "f32", "c128": "f64"}
-WHOLE = {"f32": "c64", "f64": "c128"}
-BITS = {"b1": 8, "f8e4m3fn": 8, "f8e5m2": 8, "bf16": 16, "c64": 64, "c128": 128}
+COMPLEX = frozenset(("c32", "c64", "c128"))
+PART = {"c32": "f16", "c64": "f32", "c128": "f64"}
+WHOLE = {"f16": "c32", "f32": "c64", "f64": "c128"}
+BITS = {"b1": 8, "f8e4m3fn": 8, "f8e5m2": 8, "bf16": 16, "c32": 32, "c64": 64, "c128": 128}
 BITS.update({kind + str(bits): bits for bits in (8, 16, 32, 64) for kind in "iu"})
 BITS.update({"f16": 16, "f32": 32, "f64": 64})
 

@@ -36,8 +36,8 @@ class Promote(Enum):
     TO_INT = 6      # common type, bool becomes int64
 
 
-REAL_OF = {"c64": "f32", "c128": "f64"}
-COMPUTE = {"f16": "f32", "bf16": "f32", "f8e4m3fn": "f32", "f8e5m2": "f32"}
+REAL_OF = {"c32": "f16", "c64": "f32", "c128": "f64"}
+COMPUTE = {"f16": "f32", "bf16": "f32", "f8e4m3fn": "f32", "f8e5m2": "f32", "c32": "c64"}
 BY_CODE = {d.code: d for d in vars(_C).values() if isinstance(d, _C.dtype)}
 scalars = Scalars()
 

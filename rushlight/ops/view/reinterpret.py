@@ -7,7 +7,7 @@ from typing import Any
 from ... import _C
 from ...op import Composite, Geometry, Meta, View, find_op
 
-_PART = {_C.complex64: _C.float32, _C.complex128: _C.float64}
+_PART = {_C.complex32: _C.float16, _C.complex64: _C.float32, _C.complex128: _C.float64}
 _WHOLE = {part: whole for whole, part in _PART.items()}
 
 
