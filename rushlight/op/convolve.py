@@ -1,0 +1,296 @@
+"""Planning convolutions: which window each output pixel sees, in steps that the core replays.
+
+Enters: sizes and strides of the operands (as tensors or anything with `shape`, `stride()` and `dtype`), and a `Window`.
+Leaves: slots and steps over the kernels of codegen/convolve.py. Refuses: dtypes other than float32 and float64.
+
+Three forms share the kernels. A convolution walks the output and reads windows of the input. The gradient of its input (also
+the forward of a transposed convolution) walks the input grid and reads windows of the output gradient with mirrored taps; with a
+stride, positions of one remainder see the same taps, so each remainder is a plain convolution of its own that writes every
+stride-th element. The gradient of the weight sums over all pixels, in parts of fixed size.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from itertools import product as combinations
+from math import ceil, gcd, prod
+from typing import Any
+
+from .. import _C
+from ..codegen import convolve
+from ..loops import expr
+from ..loops.nest import For, If, Nest, Store, operands, reduction, rows
+from .pointwise import compile_for
+
+ITEMS = 16               # parts a large problem is cut into, whatever the number of threads
+WORK = 1 << 20           # multiply-adds worth a chunk
+PLANNED = ("f32", "f64")
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Kernel sizes and how they are moved over the (padded) input, one number per spatial dimension."""
+
+    kernel: tuple[int, ...]
+    stride: tuple[int, ...]
+    padding: tuple[int, ...]
+    dilation: tuple[int, ...]
+    groups: int
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """One spatial dimension of a walk: pixel t of `count` and tap j of `taps` meet at source index t * step + base + j * tap_step.
+
+    Pixel t is element `first + t * every` of the result, tap j element `tap_first + j * tap_every` of the kernel.
+    """
+
+    size: int
+    count: int
+    step: int
+    base: int
+    taps: int
+    tap_step: int
+    first: int = 0
+    every: int = 1
+    tap_first: int = 0
+    tap_every: int = 1
+
+    def columns(self, tap: int) -> tuple[int, int]:
+        """Pixels [low, high) for which a tap is inside the source."""
+        at = self.base + tap * self.tap_step
+        low = min(max(0, -(at // self.step)), self.count)
+        return low, min(max(low, -((at - self.size) // self.step)), self.count)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether every pixel sees the source element of its own index, and nothing else."""
+        return (self.taps, self.step, self.base, self.first, self.every) == (1, 1, 0, 0, 1) and self.size == self.count
+
+
+def forward_axes(sizes: tuple[int, ...], outs: tuple[int, ...], window: Window) -> list[Axis]:
+    """The walk of a convolution: one Axis per dimension."""
+    spatial = zip(sizes, outs, window.kernel, window.stride, window.padding, window.dilation, strict=True)
+    return [Axis(n, o, s, -p, k, d) for n, o, k, s, p, d in spatial]
+
+
+def mirrored_axes(sizes: tuple[int, ...], outs: tuple[int, ...], window: Window) -> list[list[Axis]]:
+    """The walks of the transposed convolution from `sizes` to `outs`: per dimension, one Axis per remainder of the stride."""
+    found = []
+    for n, o, k, s, p, d in zip(sizes, outs, window.kernel, window.stride, window.padding, window.dilation, strict=True):
+        shared = gcd(s, d)
+        every, axes = s // shared, []
+        for remainder in range(s):
+            first = (remainder - p) % s
+            if first >= o:
+                continue
+            count = ceil((o - first) / s)
+            tap = next((t for t in range(min(every, k)) if (d * t - remainder) % s == 0), k)
+            taps = ceil((k - tap) / every)
+            base = (first + p - d * tap) // s
+            axes.append(Axis(n, count, 1, base, taps, -(d // shared), first, s, tap, every))
+        found.append(axes)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """An operand as the kernels see it: strides in elements of image, group, channel and three spatial dimensions."""
+
+    slot: int
+    image: int
+    group: int
+    channel: int
+    spatial: tuple[int, ...]
+    offset: int = 0
+
+
+def array_of(slot: int, strides: tuple[int, ...], channels: int) -> Array:
+    """Array for strides (image, channel, spatial...); a group holds `channels` channels."""
+    return Array(slot, strides[0], strides[1] * channels, strides[1], tuple(strides[2:]))
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """One kernel call's geometry: the axes with the strides of source and result along them."""
+
+    axes: tuple[Axis, ...]
+    source: Array
+    result: Array
+    images: int
+    groups: int
+    channels: int
+    outs: int
+
+    def collapsed(self) -> Walk:
+        """The same walk in three dimensions: plain neighbours joined, so that runs of pixels are long; ones in front."""
+        axes, source, result = list(self.axes), list(self.source.spatial), list(self.result.spatial)
+        while len(axes) > 1 and axes[-1].is_plain and axes[-2].is_plain and source[-2] == source[-1] * axes[-1].size and result[-2] == result[-1] * axes[-1].size:
+            size = axes[-1].size * axes[-2].size
+            axes[-2:] = [Axis(size, size, 1, 0, 1, 1)]
+            source[-2:], result[-2:] = source[-1:], result[-1:]
+        missing = 3 - len(axes)
+        axes = [Axis(1, 1, 1, 0, 1, 1)] * missing + axes
+        return Walk(
+            tuple(axes),
+            Array(self.source.slot, self.source.image, self.source.group, self.source.channel, (0,) * missing + tuple(source), self.source.offset),
+            Array(self.result.slot, self.result.image, self.result.group, self.result.channel, (0,) * missing + tuple(result), self.result.offset),
+            self.images, self.groups, self.channels, self.outs,
+        )  # fmt: skip
+
+    @property
+    def taps(self) -> int:
+        return prod(a.taps for a in self.axes)
+
+    @property
+    def rows(self) -> int:
+        return self.channels * self.taps
+
+    @property
+    def pixels(self) -> int:
+        return self.images * prod(a.count for a in self.axes)
+
+    def params(self) -> list[int]:
+        """Values of convolve.GEOMETRY."""
+        d, h, w = self.axes
+        s, r = self.source, self.result
+        return [
+            self.outs, self.taps, self.rows, d.size, h.size, d.step, h.step, d.base, h.base,
+            s.image, s.group, s.channel, s.spatial[0], s.spatial[1], w.step * s.spatial[2], w.base * s.spatial[2],
+            d.count, h.count, w.count, self.pixels,
+            r.image, r.group, r.channel, *(n * a.every for n, a in zip(r.spatial, self.axes, strict=True)),
+        ]  # fmt: skip
+
+    def table(self) -> bytes:
+        """The taps, as the kernels read them."""
+        entries: list[int] = []
+        strides = self.source.spatial
+        for taps in combinations(*(range(a.taps) for a in self.axes)):
+            dz, dy, dx = (t * a.tap_step for t, a in zip(taps, self.axes, strict=True))
+            entries += [dz * strides[0] + dy * strides[1] + dx * strides[2], dz, dy, *self.axes[2].columns(taps[2])]
+        return struct.pack(f"<{len(entries)}q", *entries)
+
+    def place(self, itemsize: int) -> tuple[int, int]:
+        """The result's operand: its slot, and bytes to the first pixel."""
+        first = sum(a.first * n for a, n in zip(self.axes, self.result.spatial, strict=True))
+        return self.result.slot, (self.result.offset + first) * itemsize
+
+
+# --- weights --------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """Strides of a weight in the roles it plays: of groups, of the walk's outputs, of its channels, of taps."""
+
+    slot: int
+    group: int
+    out: int
+    channel: int
+    spatial: tuple[int, ...]
+
+
+_pack_kernels: dict[str, int] = {}
+
+
+def pack_step(code: str, weights: Weights, walk: Walk, target: tuple[int, int], panels: int, empty: bool) -> tuple:
+    """A step that lays weights out as [group, panel, channel, tap, output of the panel], zeros past the last output."""
+    kernel = _pack_kernels.get(code)
+    if kernel is None:
+        kernel = _pack_kernels[code] = compile_for(_C.device("cpu"), pack_nest(code, convolve.tile_of(code).rows))
+    missing = 3 - len(weights.spatial)
+    spatial = (0,) * missing + weights.spatial
+    d, h, w = walk.axes
+    first = sum(a.tap_first * n for a, n in zip(walk.axes, spatial, strict=True))
+    params = [
+        panels, 0 if empty else walk.outs, walk.channels, d.taps, h.taps, w.taps, weights.group, weights.out, weights.channel,
+        *(n * a.tap_every for n, a in zip(spatial, walk.axes, strict=True)), 0 if empty else first,
+    ]  # fmt: skip
+    grain = max(1, 32768 // max(1, walk.rows * convolve.tile_of(code).rows))
+    return (kernel, [weights.slot, target], params, walk.groups * panels, grain, -1)
+
+
+def pack_nest(code: str, height: int) -> Nest:
+    """The kernel of `pack_step`; panels of all groups are the parallel range."""
+    names = ("panels", "outs", "channels", "taps_d", "taps_h", "taps_w", "group", "out", "channel", "depth", "row", "column", "first")
+    p = {name: expr.var(name) for name in names}
+    item, r, c, z, y, x = (expr.var(name) for name in ("i", "r", "c", "z", "y", "x"))
+    zero, size = expr.const(0, "i64"), expr.const(height, "i64")
+    group, panel = expr.idiv(item, p["panels"]), expr.irem(item, p["panels"])
+    out = panel * size + r
+    source = group * p["group"] + out * p["out"] + c * p["channel"] + z * p["depth"] + y * p["row"] + x * p["column"] + p["first"]
+    row = ((c * p["taps_d"] + z) * p["taps_h"] + y) * p["taps_w"] + x
+    target = (item * p["channels"] * p["taps_d"] * p["taps_h"] * p["taps_w"] + row) * size + r
+
+    def each(value: Any) -> For:
+        store = Store(1, target, value)
+        taps = For("z", zero, p["taps_d"], (For("y", zero, p["taps_h"], (For("x", zero, p["taps_w"], (store,)),)),))
+        return For("c", zero, p["channels"], (taps,))
+
+    fill = If(expr.lt(out, p["outs"]), (each(expr.load(0, source, code)),), (each(expr.const(0.0, code)),))
+    return Nest("conv_pack_weights", operands([code], [code]), names, rows(For("r", zero, size, (fill,))))
+
+
+# --- steps ----------------------------------------------------------------------------------------------------------------
+
+
+def walk_steps(code: str, walk: Walk, weights: Weights, bias: int | None, scratch: int, offset: int) -> tuple[list[tuple], int]:
+    """Steps computing one walk, and the elements of packed weights it puts at `offset` of slot `scratch`."""
+    tile, size = convolve.tile_of(code), convolve.tile_of(code).size
+    walk = walk.collapsed()
+    if not walk.pixels or not walk.outs or not walk.groups:
+        return [], 0
+    empty = not walk.rows
+    if empty:   # no tap reaches these pixels: multiply one tap that is always outside with a weight of zero
+        blank = tuple(Axis(a.size, a.count, a.step, -(1 << 32), 1, 1, a.first, a.every) for a in walk.axes)
+        walk = Walk(blank, walk.source, walk.result, walk.images, walk.groups, 1, walk.outs)
+    panels = ceil(walk.outs / tile.rows)
+    blocks = ceil(walk.pixels / tile.block)
+    cuts = min(panels, max(1, ITEMS // (blocks * walk.groups))) if walk.pixels * walk.outs * walk.rows > WORK else 1
+    per_cut = ceil(panels / cuts)
+    cuts = ceil(panels / per_cut)
+    pack = pack_step(code, weights, walk, (scratch, offset * size), panels, empty)
+    params = [*walk.params(), blocks, panels, cuts, per_cut, convolve.ZERO if bias is None else convolve.BIAS]
+    spots = [(walk.source.slot, walk.source.offset * size), (scratch, offset * size), walk.source.slot if bias is None else bias, (-1, 0), walk.place(size)]
+    work = tile.block * walk.rows * min(walk.outs, per_cut * tile.rows)
+    step = (convolve.forward_kernel(code).address, spots, params, walk.groups * cuts * blocks, max(1, WORK // work), -1, walk.table())
+    return [pack, step], walk.groups * panels * tile.rows * walk.rows
+
+
+def weight_steps(code: str, walk: Walk, result: int, scratch: int) -> tuple[list[tuple], int]:
+    """Steps computing a weight's gradient [groups * outs, rows] in slot `result`, and elements needed in slot `scratch`.
+
+    In `walk`, the source is the convolution's input and the result its output gradient.
+    """
+    tile = convolve.tile_of(code)
+    walk = walk.collapsed()
+    chunks = ceil(walk.rows / tile.dot_depth)
+    parts = 1
+    if walk.groups == 1 and walk.pixels * walk.outs * walk.rows > WORK:
+        parts = max(1, min(ITEMS // chunks, walk.pixels // (4 * tile.dot_block)))
+    per_part = ceil(ceil(walk.pixels / parts) / tile.dot_block) * tile.dot_block
+    parts = ceil(walk.pixels / per_part)
+    params = [*walk.params(), parts, per_part, chunks]
+    target = result if parts == 1 else scratch
+    spots = [walk.result.slot, walk.source.slot, (-1, 0), target]
+    work = walk.outs * min(walk.rows, tile.dot_depth) * min(walk.pixels, per_part)
+    step = (convolve.weight_kernel(code).address, spots, params, walk.groups * parts * chunks, max(1, WORK // work), -1, walk.table())
+    if parts == 1:
+        return [step], 0
+    count = walk.outs * walk.rows
+    return [step, sum_step(code, scratch, result, parts, count)], parts * count
+
+
+_sum_kernels: dict[str, int] = {}
+
+
+def sum_step(code: str, source: int, target: int, parts: int, count: int) -> tuple:
+    """A step adding `parts` arrays of `count` elements."""
+    kernel = _sum_kernels.get(code)
+    if kernel is None:
+        x = expr.load(0, expr.var("part") * expr.var("count") + expr.var("i"), code)
+        total = reduction("part", expr.const(0, "i64"), expr.var("parts"), ["sum"], [expr.const(0.0, code)], lambda acc: [acc[0] + x], lambda a, b: [a[0] + b[0]])
+        nest = Nest("conv_sum_parts", operands([code], [code]), ("parts", "count"), rows(total, Store(1, expr.var("i"), expr.var("sum", code)), vector=True))
+        kernel = _sum_kernels[code] = compile_for(_C.device("cpu"), nest)
+    return (kernel, [source, target], [parts, count], count, max(1, 65536 // parts), -1)

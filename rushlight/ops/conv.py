@@ -1,0 +1,464 @@
+"""Convolutions of one to three dimensions, transposed ones, and their gradients.
+
+Two ops do the work: `convolution` (transposed or not) and `_convolution_weight`, the gradient of its weight. A transposed
+convolution is the gradient of a convolution's input and the other way round, so the derivatives of both ops, to any order, are
+made of the two. The public forms (conv2d, conv_transpose1d, ...) only spell out arguments.
+
+float32 and float64 run as plans (op/convolve.py); half types through float32, complex ones as four real convolutions, integers
+as products with gathered windows.
+"""
+
+from __future__ import annotations
+
+import functools
+from math import prod
+from typing import Any
+
+from .. import _C
+from ..op import Composite, Extern, Meta, find_op
+from ..op.convolve import PLANNED, Walk, Weights, Window, array_of, forward_axes, mirrored_axes, walk_steps, weight_steps
+from ..op.definition import KIND_PLANNED
+from ..op.pointwise import check_devices
+from .copy import ordered_strides, prefers_channels_last
+
+_HALF = (_C.float16, _C.bfloat16)
+
+
+# --- sizes and refusals -----------------------------------------------------------------------------------------------------
+
+
+def out_sizes(sizes: tuple[int, ...], window: Window, transposed: bool, extra: tuple[int, ...]) -> tuple[int, ...]:
+    """Spatial sizes of the result; `extra` is the output padding of a transposed convolution."""
+    spatial = zip(sizes, window.kernel, window.stride, window.padding, window.dilation, extra, strict=True)
+    if transposed:
+        return tuple((n - 1) * s - 2 * p + d * (k - 1) + e + 1 for n, k, s, p, d, e in spatial)
+    return tuple((n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d, _ in spatial)
+
+
+def spread(name: str, what: str, values: Any, dims: int) -> tuple[int, ...]:
+    """One number per spatial dimension."""
+    if len(values) == dims:
+        return tuple(values)
+    if len(values) != 1:
+        raise RuntimeError(f"{name}: expected {what} to be a single integer value or a list of {dims} values to match the convolution dimensions, but got {what}={list(values)}")
+    return tuple(values) * dims
+
+
+def check_numbers(name: str, window: Window, extra: tuple[int, ...]) -> None:
+    """Strides, paddings and the like that no convolution has."""
+    if window.groups <= 0:
+        raise RuntimeError(f"{name}: non-positive groups is not supported, got groups={window.groups}")
+    if any(p < 0 for p in window.padding):
+        raise RuntimeError(f"{name}: negative padding is not supported, got padding={list(window.padding)}")
+    if any(e < 0 for e in extra):
+        raise RuntimeError(f"{name}: negative output_padding is not supported, got output_padding={list(extra)}")
+    if any(s <= 0 for s in window.stride):
+        raise RuntimeError(f"{name}: non-positive stride is not supported, got stride={list(window.stride)}")
+    if any(d <= 0 for d in window.dilation):
+        raise RuntimeError(f"{name}: dilation should be greater than zero, got dilation={list(window.dilation)}")
+
+
+def check_types(name: str, input: Any, weight: Any, bias: Any) -> None:
+    """Operands of one dtype on one device."""
+    check_devices(name, (input, weight, bias))
+    for what, other in (("weight", weight), ("bias", bias)):
+        if other is not None and other.dtype is not input.dtype:
+            raise RuntimeError(f"{name}: Input type ({input.dtype.name}) and {what} type ({other.dtype.name}) should be the same")
+
+
+def check_shapes(name: str, input: Any, weight: Any, bias: Any, window: Window, transposed: bool, extra: tuple[int, ...]) -> None:
+    """Channels, groups and bias that fit together, and a kernel that fits into the input."""
+    shape, groups = tuple(weight.shape), window.groups
+    if shape[0] < groups:
+        raise RuntimeError(f"{name}: Given groups={groups}, expected weight to be at least {groups} at dimension 0, but got weight of size {list(shape)} instead")
+    if shape[0] % groups:
+        raise RuntimeError(f"{name}: Given groups={groups}, expected weight to be divisible by {groups} at dimension 0, but got weight of size {list(shape)} instead")
+    channels, outs = (shape[0], shape[1] * groups) if transposed else (shape[1] * groups, shape[0])
+    if input.shape[1] != channels:
+        kind = "transpose=1" if transposed else f"groups={groups}"
+        raise RuntimeError(f"{name}: Given {kind}, weight of size {list(shape)}, expected input{list(input.shape)} to have {channels} channels, but got {input.shape[1]} channels instead")
+    if bias is not None and (bias.ndim != 1 or bias.shape[0] != outs):
+        raise RuntimeError(f"{name}: Given weight of size {list(shape)}, expected bias to be 1-dimensional with {outs} elements, but got bias of size {list(bias.shape)} instead")
+    if transposed:
+        for e, s, d in zip(extra, window.stride, window.dilation, strict=True):
+            if e >= s and e >= d:
+                raise RuntimeError(f"{name}: output padding must be smaller than either stride or dilation, but got output_padding={list(extra)}, stride={list(window.stride)}, dilation={list(window.dilation)}")
+        if any(n <= 0 for n in input.shape[2:]):
+            raise RuntimeError(f"{name}: expected a non-empty input, got input of size {list(input.shape)}")
+    else:
+        padded = [n + 2 * p for n, p in zip(input.shape[2:], window.padding, strict=True)]
+        reach = [d * (k - 1) + 1 for k, d in zip(window.kernel, window.dilation, strict=True)]
+        if any(n < k for n, k in zip(padded, reach, strict=True)):
+            raise RuntimeError(f"{name}: Calculated padded input size per channel: {padded}. Kernel size: {reach}. Kernel size can't be greater than actual input size")
+    if any(k <= 0 for k in window.kernel):
+        raise RuntimeError(f"{name}: kernel size should be greater than zero, but got shape {list(shape)}")
+    if any(n <= 0 for n in out_sizes(tuple(input.shape[2:]), window, transposed, extra)):
+        raise RuntimeError(f"{name}: Given input size {list(input.shape)}, the calculated output size is too small")
+
+
+# --- the ops ------------------------------------------------------------------------------------------------------------------
+
+
+class Convolution(Extern):
+    """Sums of an input under a moving kernel; transposed, the map that takes an output's gradient to the input's."""
+
+    schema = (
+        "convolution(Tensor input, Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] dilation, bool transposed, "
+        "int[] output_padding, int groups) -> Tensor"
+    )
+    kind = KIND_PLANNED
+    method = False
+    out = False
+
+    def checked(self, input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool, output_padding: Any, groups: int) -> tuple[Window, tuple[int, ...]]:
+        """The window and the output padding, one number per dimension; raises for what is refused."""
+        name = "conv_transpose" if transposed else "conv"
+        dims = weight.ndim - 2
+        if dims < 1:
+            raise RuntimeError(f"{name}: weight should have at least three dimensions, got weight of size {list(weight.shape)}")
+        if input.ndim != weight.ndim:
+            raise RuntimeError(f"{name}: Expected {weight.ndim}-dimensional input for {weight.ndim}-dimensional weight {list(weight.shape)}, but got {input.ndim}-dimensional input of size {list(input.shape)} instead")
+        if dims > 3:
+            raise RuntimeError(f"{name}: only 1, 2 or 3 spatial dimensions are supported, got weight of size {list(weight.shape)}")
+        values = [spread(name, what, v, dims) for what, v in (("stride", stride), ("padding", padding), ("dilation", dilation), ("output_padding", output_padding))]
+        window, extra = Window(tuple(weight.shape[2:]), *values[:3], groups), values[3] if transposed else (0,) * dims
+        check_numbers(name, window, extra)
+        check_types(name, input, weight, bias)
+        check_shapes(name, input, weight, bias, window, transposed, extra)
+        return window, extra
+
+    def plan(self, args):
+        input, weight, bias, *_, transposed, _, groups = args
+        window, extra = self.checked(*args)
+        sizes = out_sizes(tuple(input.shape[2:]), window, transposed, extra)
+        outs = weight.shape[1] * groups if transposed else weight.shape[0]
+        shape = (input.shape[0], outs, *sizes)
+        strides = result_strides(input, weight, shape)
+        inputs = 2 if bias is None else 3
+        slots = [("new", input.dtype, shape, strides, -1, 0)]
+        if input.device.type == "meta" or not prod(shape):
+            return _C.Plan(inputs, input.device, slots, [])
+        code = input.dtype.code
+        if input.device.type != "cpu" or code not in PLANNED or (bias is not None and not bias._is_contiguous()):
+            return None
+        made = walks(input, weight, shape, strides or ordered_strides(shape, range(len(shape) - 1, -1, -1)), window, transposed, inputs)
+        steps, needed = [], 0
+        for walk, weights in made:
+            more, used = walk_steps(code, walk, weights, None if bias is None else 2, inputs + 1, needed)
+            steps += more
+            needed += used
+        return _C.Plan(inputs, input.device, [*slots, ("temp", input.dtype, (needed,), None, -1, 0)], steps)
+
+    def run(self, input, weight, bias, stride, padding, dilation, transposed, output_padding, groups):
+        rest = (stride, padding, dilation, transposed, output_padding, groups)
+        window, extra = self.checked(input, weight, bias, *rest)
+        again = functools.partial(find_op("convolution"), stride=stride, padding=padding, dilation=dilation, transposed=transposed, output_padding=output_padding, groups=groups)
+        if input.device.type != "cpu":
+            host = again(input.cpu(), weight.cpu(), None if bias is None else bias.cpu())
+            return host.to(input.device)
+        if input.dtype in _HALF:
+            wide = again(input.to(_C.float32), weight.to(_C.float32), None if bias is None else bias.to(_C.float32))
+            return wide.to(input.dtype)
+        if input.is_complex():
+            return with_bias(bilinear_parts(lambda x, w: again(x, w, None), input, weight), bias)
+        if input.is_floating_point():
+            return again(input, weight, bias.contiguous())
+        return with_bias(integer_convolution(input, weight, window, transposed, extra), bias)
+
+    def vjp(self, g, input, weight, bias: Meta, stride, padding, dilation, transposed, output_padding, groups):
+        wanted = (input.requires_grad, weight.requires_grad, bias is not None)
+        made = gradients(g, input, weight, (stride, padding, dilation, groups), transposed, wanted)
+        return dict(zip(("input", "weight", "bias"), made, strict=True))
+
+
+def gradients(g: Any, input: Any, weight: Any, rest: tuple, transposed: bool, wanted: tuple[bool, bool, bool]) -> tuple:
+    """Gradients of a convolution's input, weight and bias; None for those not wanted."""
+    stride, padding, dilation, groups = rest
+    dims = weight.ndim - 2
+    to_input = to_weight = to_bias = None
+    if wanted[0]:
+        extra = (0,) * dims
+        if not transposed:
+            window = Window(tuple(weight.shape[2:]), *(spread("conv", "", v, dims) for v in (stride, padding, dilation)), groups)
+            smallest = out_sizes(tuple(g.shape[2:]), window, True, extra)
+            extra = tuple(n - m for n, m in zip(input.shape[2:], smallest, strict=True))
+        to_input = find_op("convolution")(g, weight.conj(), None, stride, padding, dilation, not transposed, extra, groups)
+        to_input = cut(to_input, input)
+    if wanted[1]:
+        upper, lower = (input.conj(), g) if transposed else (g, input.conj())
+        to_weight = find_op("_convolution_weight")(upper, lower, tuple(weight.shape[2:]), stride, padding, dilation, groups)
+    if wanted[2]:
+        to_bias = g.sum((0, *range(2, g.ndim)))
+    return to_input, to_weight, to_bias
+
+
+def cut(made: Any, like: Any) -> Any:
+    """A gradient in the size of what it belongs to: output padding beyond the stride, under a dilation, adds windows of its own."""
+    return made if made.shape[2:] == like.shape[2:] else made[(..., *(slice(n) for n in like.shape[2:]))]
+
+
+def walks(input: Any, weight: Any, shape: tuple[int, ...], strides: tuple[int, ...], window: Window, transposed: bool, out: int) -> list[tuple[Walk, Weights]]:
+    """The kernel calls of a convolution: one, or for strided transposed ones one per remainder."""
+    groups, sizes, spatial = window.groups, tuple(input.shape[2:]), tuple(shape[2:])
+    channels, outs = input.shape[1] // groups, shape[1] // groups
+    source, result = array_of(0, input.stride(), channels), array_of(out, strides, outs)
+    ws = weight.stride()
+    if transposed:
+        weights = Weights(1, ws[0] * channels, ws[1], ws[0], tuple(ws[2:]))
+        choices = mirrored_axes(sizes, spatial, window)
+    else:
+        weights = Weights(1, ws[0] * outs, ws[0], ws[1], tuple(ws[2:]))
+        choices = [[axis] for axis in forward_axes(sizes, spatial, window)]
+    made: list[tuple] = [()]
+    for axes in choices:
+        made = [(*before, axis) for before in made for axis in axes]
+    return [(Walk(axes, source, result, shape[0], groups, channels, outs), weights) for axes in made]
+
+
+def result_strides(input: Any, weight: Any, shape: tuple[int, ...]) -> tuple[int, ...] | None:
+    """Channels last where input or weight is; None for row-major."""
+    if len(shape) in (4, 5) and (prefers_channels_last(input) or prefers_channels_last(weight)):
+        return ordered_strides(shape, (1, *range(len(shape) - 1, 1, -1), 0))
+    return None
+
+
+class ConvolutionWeight(Extern):
+    """Gradient of a convolution's weight, from the gradient of its result and its input."""
+
+    schema = "_convolution_weight(Tensor grad, Tensor input, int[] kernel_size, int[] stride, int[] padding, int[] dilation, int groups) -> Tensor"
+    kind = KIND_PLANNED
+    function = method = out = False
+
+    def window(self, kernel_size: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> Window:
+        dims = len(kernel_size)
+        return Window(tuple(kernel_size), *(spread("conv", what, v, dims) for what, v in (("stride", stride), ("padding", padding), ("dilation", dilation))), groups)
+
+    def plan(self, args):
+        grad, input, *rest = args
+        check_types("conv", input, grad, None)
+        window = self.window(*rest)
+        check_numbers("conv", window, ())
+        groups = window.groups
+        shape = (grad.shape[1], input.shape[1] // groups, *window.kernel)
+        slots = [("new", grad.dtype, shape, None, -1, 0)]
+        if grad.device.type == "meta" or not prod(shape):
+            return _C.Plan(2, grad.device, slots, [])
+        code = grad.dtype.code
+        if grad.device.type != "cpu" or code not in PLANNED or not grad.numel():
+            return None
+        channels, outs = input.shape[1] // groups, grad.shape[1] // groups
+        axes = tuple(forward_axes(tuple(input.shape[2:]), tuple(grad.shape[2:]), window))
+        walk = Walk(axes, array_of(1, input.stride(), channels), array_of(0, grad.stride(), outs), grad.shape[0], groups, channels, outs)
+        steps, needed = weight_steps(code, walk, 2, 3)
+        return _C.Plan(2, grad.device, [*slots, ("temp", grad.dtype, (needed,), None, -1, 0)], steps)
+
+    def run(self, grad, input, kernel_size, stride, padding, dilation, groups):
+        rest = (kernel_size, stride, padding, dilation, groups)
+        own = find_op("_convolution_weight")
+        if not grad.numel():
+            return grad.new_zeros((grad.shape[1], input.shape[1] // groups, *kernel_size))
+        if grad.device.type != "cpu":
+            return own(grad.cpu(), input.cpu(), *rest).to(grad.device)
+        if grad.dtype in _HALF:
+            return own(grad.to(_C.float32), input.to(_C.float32), *rest).to(grad.dtype)
+        if grad.is_complex():
+            return bilinear_parts(lambda g, x: own(g, x, *rest), grad, input)
+        raise NotImplementedError(f"convolution_backward: weight gradients are not implemented for {grad.dtype.name} tensors. Use a floating-point dtype.")
+
+    def vjp(self, g, grad, input, kernel_size, stride, padding, dilation, groups):
+        own = find_op("convolution")
+        none = (0,) * len(kernel_size)
+        to_grad = cut(own(input.conj(), g, None, stride, padding, dilation, False, none, groups), grad) if grad.requires_grad else None
+        to_input = gradients(grad.conj(), input, g.conj(), (stride, padding, dilation, groups), False, (True, False, False))[0] if input.requires_grad else None
+        return {"grad": to_grad, "input": to_input}
+
+
+def with_bias(result: Any, bias: Any) -> Any:
+    """result + bias per channel."""
+    return result if bias is None else result + bias.reshape(-1, *(1,) * (result.ndim - 2))
+
+
+def bilinear_parts(apply: Any, a: Any, b: Any) -> Any:
+    """A bilinear function of complex tensors from its values on their real and imaginary parts."""
+    real = apply(a.real, b.real) - apply(a.imag, b.imag)
+    return find_op("complex")(real, apply(a.real, b.imag) + apply(a.imag, b.real))
+
+
+def integer_convolution(input: Any, weight: Any, window: Window, transposed: bool, extra: tuple[int, ...]) -> Any:
+    """Windows gathered image by image and multiplied: for dtypes that need exactness, not speed."""
+    groups, dims = window.groups, len(window.kernel)
+    spatial = range(-dims, 0)
+    if transposed:   # a convolution of the input with zeros between its elements, with the kernel mirrored
+        wide = input.new_zeros((*input.shape[:2], *((n - 1) * s + 1 for n, s in zip(input.shape[2:], window.stride, strict=True))))
+        wide[(..., *(slice(None, None, s) for s in window.stride))] = input
+        folded = weight.reshape(groups, -1, *weight.shape[1:]).transpose(1, 2).reshape(-1, weight.shape[0] // groups, *window.kernel).flip(tuple(spatial))
+        reach = [d * (k - 1) - p for k, p, d in zip(window.kernel, window.padding, window.dilation, strict=True)]
+        padded = framed(wide, reach, [r + e for r, e in zip(reach, extra, strict=True)])
+        return integer_convolution(padded, folded, Window(window.kernel, (1,) * dims, (0,) * dims, window.dilation, groups), False, extra)
+    input = framed(input, window.padding, window.padding)
+    sizes = out_sizes(tuple(input.shape[2:]), Window(window.kernel, window.stride, (0,) * dims, window.dilation, groups), False, (0,) * dims)
+    channels, outs = input.shape[1] // groups, weight.shape[0] // groups
+    st = input.stride()
+    steps = (*(s * d for s, d in zip(st[2:], window.dilation, strict=True)), *(s * n for s, n in zip(st[2:], window.stride, strict=True)))
+    matrix = weight.reshape(groups, outs, -1)
+    images = []
+    for image in input.unbind(0):
+        view = image.as_strided((groups, channels, *window.kernel, *sizes), (st[1] * channels, st[1], *steps), image.storage_offset())
+        images.append((matrix @ view.reshape(groups, -1, prod(sizes))).reshape(groups * outs, *sizes))
+    return find_op("stack")(images) if images else input.new_empty((0, groups * outs, *sizes))
+
+
+def framed(input: Any, before: Any, after: Any) -> Any:
+    """The input with zeros around its spatial dimensions; negative numbers cut off."""
+    shape = [n + b + a for n, b, a in zip(input.shape[2:], before, after, strict=True)]
+    made = input.new_zeros((*input.shape[:2], *shape))
+    keep = [slice(max(0, -b), n - max(0, -a)) for n, b, a in zip(input.shape[2:], before, after, strict=True)]
+    put = [slice(max(0, b), m - max(0, a)) for m, b, a in zip(shape, before, after, strict=True)]
+    made[(..., *put)] = input[(..., *keep)]
+    return made
+
+
+# --- public forms -------------------------------------------------------------------------------------------------------------
+
+
+class _Plain(Composite):
+    """conv1d, conv2d and conv3d: unbatched inputs and padding by name."""
+
+    method = False
+    out = False
+    dims = 0
+
+    def compute(self, input, weight, bias, stride, padding, dilation, groups):
+        name, dims = self.spec.name, self.dims
+        if weight.ndim != dims + 2 and not isinstance(padding, str):
+            raise RuntimeError(f"{name}: Expected {weight.ndim}-dimensional input for {weight.ndim}-dimensional weight {list(weight.shape)}: {name} takes weights of {dims + 2} dimensions")
+        if input.ndim not in (dims + 1, dims + 2):
+            raise RuntimeError(f"{name}: Expected {dims + 1}D (unbatched) or {dims + 2}D (batched) input to {name}, but got input of size: {list(input.shape)}")
+        if input.ndim == dims + 1:
+            return self.compute(input.unsqueeze(0), weight, bias, stride, padding, dilation, groups).squeeze(0)
+        if isinstance(padding, str):
+            return self.padded(input, weight, bias, stride, padding, dilation, groups)
+        return find_op("convolution")(input, weight, bias, stride, padding, dilation, False, (0,) * dims, groups)
+
+    def padded(self, input: Any, weight: Any, bias: Any, stride: Any, padding: str, dilation: Any, groups: int) -> Any:
+        """padding="valid" adds nothing, padding="same" keeps sizes."""
+        name, dims = self.spec.name, self.dims
+        own = functools.partial(find_op("convolution"), transposed=False, output_padding=(0,) * dims, groups=groups)
+        if padding not in ("same", "valid"):
+            raise RuntimeError(f"{name}: Invalid padding string {padding!r}, should be one of 'valid', 'same'")
+        if weight.ndim != dims + 2:
+            raise RuntimeError(f"{name}: Expected {weight.ndim}-dimensional input for {weight.ndim}-dimensional weight {list(weight.shape)}, but got {input.ndim}-dimensional input of size {list(input.shape)} instead")
+        if padding == "valid":
+            return own(input, weight, bias, stride, (0,) * dims, dilation)
+        if any(s != 1 for s in stride):
+            raise RuntimeError(f"{name}: padding='same' is not supported for strided convolutions, got stride={list(stride)}")
+        reach = [d * (k - 1) for k, d in zip(weight.shape[2:], spread(name, "dilation", dilation, dims), strict=True)]
+        # An odd total goes after the input: pad as much before it too, and drop the results this adds in front.
+        result = own(input, weight, bias, stride, tuple((r + 1) // 2 for r in reach), dilation)
+        if not any(r % 2 for r in reach):
+            return result
+        return result[(..., *(slice(r % 2, None) for r in reach))].contiguous()
+
+
+class Conv1d(_Plain):
+    """Convolution over one dimension: input [batch, channels, length]."""
+
+    schema = (
+        "conv1d(Tensor input, Tensor weight, Tensor? bias=None, int[] stride=1, int[] padding=0, int[] dilation=1, int groups=1) -> Tensor",
+        "conv1d.padding(Tensor input, Tensor weight, Tensor? bias=None, int[] stride=1, str padding='valid', int[] dilation=1, int groups=1) -> Tensor",
+    )
+    aliases = ("nn.functional.conv1d",)
+    dims = 1
+
+
+class Conv2d(_Plain):
+    """Convolution over two dimensions: input [batch, channels, height, width]."""
+
+    schema = (
+        "conv2d(Tensor input, Tensor weight, Tensor? bias=None, int[] stride=1, int[] padding=0, int[] dilation=1, int groups=1) -> Tensor",
+        "conv2d.padding(Tensor input, Tensor weight, Tensor? bias=None, int[] stride=1, str padding='valid', int[] dilation=1, int groups=1) -> Tensor",
+    )
+    aliases = ("nn.functional.conv2d",)
+    dims = 2
+
+
+class Conv3d(_Plain):
+    """Convolution over three dimensions: input [batch, channels, depth, height, width]."""
+
+    schema = (
+        "conv3d(Tensor input, Tensor weight, Tensor? bias=None, int[] stride=1, int[] padding=0, int[] dilation=1, int groups=1) -> Tensor",
+        "conv3d.padding(Tensor input, Tensor weight, Tensor? bias=None, int[] stride=1, str padding='valid', int[] dilation=1, int groups=1) -> Tensor",
+    )
+    aliases = ("nn.functional.conv3d",)
+    dims = 3
+
+
+class _Transposed(Composite):
+    """conv_transpose1d, conv_transpose2d and conv_transpose3d."""
+
+    method = False
+    out = False
+    dims = 0
+
+    def compute(self, input, weight, bias, stride, padding, output_padding, groups, dilation):
+        name, dims = self.spec.name, self.dims
+        if weight.ndim != dims + 2:
+            raise RuntimeError(f"{name}: expected a weight of {dims + 2} dimensions, but got weight of size {list(weight.shape)}")
+        if input.ndim not in (dims + 1, dims + 2):
+            raise RuntimeError(f"{name}: Expected {dims + 1}D (unbatched) or {dims + 2}D (batched) input to {name}, but got input of size: {list(input.shape)}")
+        if input.ndim == dims + 1:
+            return self.compute(input.unsqueeze(0), weight, bias, stride, padding, output_padding, groups, dilation).squeeze(0)
+        return find_op("convolution")(input, weight, bias, stride, padding, dilation, True, output_padding, groups)
+
+
+class ConvTranspose1d(_Transposed):
+    """Transposed convolution over one dimension."""
+
+    schema = "conv_transpose1d(Tensor input, Tensor weight, Tensor? bias=None, int[] stride=1, int[] padding=0, int[] output_padding=0, int groups=1, int[] dilation=1) -> Tensor"
+    aliases = ("nn.functional.conv_transpose1d",)
+    dims = 1
+
+
+class ConvTranspose2d(_Transposed):
+    """Transposed convolution over two dimensions."""
+
+    schema = "conv_transpose2d(Tensor input, Tensor weight, Tensor? bias=None, int[] stride=1, int[] padding=0, int[] output_padding=0, int groups=1, int[] dilation=1) -> Tensor"
+    aliases = ("nn.functional.conv_transpose2d",)
+    dims = 2
+
+
+class ConvTranspose3d(_Transposed):
+    """Transposed convolution over three dimensions."""
+
+    schema = "conv_transpose3d(Tensor input, Tensor weight, Tensor? bias=None, int[] stride=1, int[] padding=0, int[] output_padding=0, int groups=1, int[] dilation=1) -> Tensor"
+    aliases = ("nn.functional.conv_transpose3d",)
+    dims = 3
+
+
+class ConvTbc(Composite):
+    """Convolution over the first dimension of a [time, batch, channels] input; the weight is [taps, channels in, channels out]."""
+
+    schema = "conv_tbc(Tensor input, Tensor weight, Tensor bias, int pad=0) -> Tensor"
+    aliases = ("nn.functional.conv_tbc",)
+    method = False
+    out = False
+
+    def compute(self, input, weight, bias, pad):
+        if input.ndim != 3 or weight.ndim != 3 or bias.ndim != 1:
+            raise RuntimeError(f"conv_tbc: expected a 3-D input, a 3-D weight and a 1-D bias, got {input.ndim}-D, {weight.ndim}-D and {bias.ndim}-D")
+        if input.shape[2] != weight.shape[1] or weight.shape[2] != bias.shape[0]:
+            raise RuntimeError(f"conv_tbc: channels of input {list(input.shape)}, weight {list(weight.shape)} and bias {list(bias.shape)} do not fit together")
+        return find_op("conv1d")(input.permute(1, 2, 0), weight.permute(2, 1, 0), bias, 1, pad).permute(2, 0, 1).contiguous()
+
+
+class ConvolutionBackward(Composite):
+    """Gradients of a convolution's input, weight and bias, those that `output_mask` asks for."""
+
+    schema = (
+        "convolution_backward(Tensor grad_output, Tensor input, Tensor weight, int[]? bias_sizes, int[] stride, int[] padding, int[] dilation, "
+        "bool transposed, int[] output_padding, int groups, bool[] output_mask) -> (Tensor, Tensor, Tensor)"
+    )
+    function = method = out = False
+
+    def compute(self, grad_output, input, weight, bias_sizes, stride, padding, dilation, transposed, output_padding, groups, output_mask):
+        return gradients(grad_output, input, weight, (stride, padding, dilation, groups), transposed, tuple(output_mask))
