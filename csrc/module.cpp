@@ -1,5 +1,6 @@
 // The Python module, and nothing else: each part of the core adds its own names.
 #include "blas.h"
+#include "blocks.h"
 #include "build.h"
 #include "call.h"
 #include "dlpack.h"
@@ -16,7 +17,7 @@ PyMODINIT_FUNC PyInit__C() {
   if (!module) return nullptr;
   int (*parts[])(PyObject*) = {rl::init_types, rl::init_storage, rl::init_tensor, rl::init_build, rl::init_dlpack,
                                rl::init_plan,  rl::init_call,    rl::init_index,  rl::init_tape,  rl::init_loader,
-                               rl::init_random, rl::init_blas,   rl::init_lapack};
+                               rl::init_random, rl::init_blas,   rl::init_blocks, rl::init_lapack};
   for (auto part : parts)
     if (part(module)) {
       Py_DECREF(module);

@@ -13,7 +13,6 @@ from typing import Any
 
 from .. import _C
 from ..op import Composite, Meta, find_op
-from ..op.definition import ops
 from .normalize import _AlongDim
 
 FLOATS = (_C.float32, _C.float64, _C.float16, _C.bfloat16)
@@ -121,12 +120,12 @@ class ScaledDotProductAttention(Composite):
     def compute(self, query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa):
         check_inputs(query, key, value, attn_mask)
         fits = dropout_p == 0 and fits_flash(query, key, value, attn_mask, enable_gqa)
-        if fits and FLASH in ENABLED and "_scaled_dot_product_flash_attention_for_cpu" in ops:
+        if fits and FLASH in ENABLED:
             return find_op("_scaled_dot_product_flash_attention_for_cpu")(query, key, value, 0.0, is_causal, attn_mask=attn_mask, scale=scale)[0]
         if MATH not in ENABLED:
             why = "none is enabled" if FLASH not in ENABLED else "those enabled do not take these arguments"
             raise RuntimeError(f"scaled_dot_product_attention: No available kernel: {why}. Allow SDPBackend.MATH.")
-        if "_scaled_dot_product_flash_attention_for_cpu" in ops and FLASH in ENABLED and dropout_p == 0 and attn_mask is None and query.ndim != 4 and query.shape[-2] * key.shape[-2] >= LARGE:
+        if FLASH in ENABLED and dropout_p == 0 and attn_mask is None and query.ndim != 4 and query.shape[-2] * key.shape[-2] >= LARGE:
             made = through_four_dims(query, key, value, is_causal, scale, enable_gqa)
             if made is not None:
                 return made

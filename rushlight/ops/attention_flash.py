@@ -1,0 +1,341 @@
+"""Attention that never holds all scores: blocks of queries against blocks of keys, on one thread each.
+
+Enters: 4-D query, key and value [batch, heads, length, width], the fewer heads of key and value shared by groups of query
+heads. Leaves: the result and, per query, the logarithm of its summed exponentials, from which the backward recomputes the
+weights. Refuses: dropout. Both directions are block programs (op/blocks.py): matrix products with generated loops over
+rows between them, so scratch memory is a block of scores per thread, whatever the lengths. Blocks of keys that causal
+attention hides are skipped.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from .. import _C
+from ..op import Extern, find_op
+from ..op.blocks import SCRATCH, Block, Call, Form, Loop, When, product, step
+from ..op.definition import KIND_PLANNED
+from ..op.pointwise import compile_for
+from . import attention_rows as nests
+from .attention import masked_scores, repeat_heads
+from .normalize import through_body
+
+QUERIES, KEYS = 64, 512         # rows and columns of a block of scores: they stay in the second-level cache
+WORK = 1 << 17                  # multiply-adds worth a chunk
+_kernels: dict[tuple, int] = {}
+
+
+def kernel(name: str, *key: Any) -> int:
+    """The address of a generated loop."""
+    found = _kernels.get((name, *key))
+    if found is None:
+        found = _kernels[name, *key] = compile_for(_C.device("cpu"), getattr(nests, name)(*key))
+    return found
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Sizes of a call and what follows from them."""
+
+    batch: int
+    heads: int          # of key and value
+    group: int          # query heads that share one of them
+    length: int
+    keys: int
+    width: int
+    value_width: int
+    causal: bool
+    scale: float
+    code: str
+    mask: str | None
+
+    @staticmethod
+    def of(query: Any, key: Any, value: Any, mask: Any, causal: bool, scale: float | None) -> Sizes:
+        batch, heads, length, width = query.shape
+        own, keys = key.shape[1:3]
+        factor = 1.0 / math.sqrt(width) if scale is None else scale
+        return Sizes(batch, own, heads // own, length, keys, width, value.shape[3], causal, factor, query.dtype.code, None if mask is None else mask.dtype.code)
+
+    @property
+    def size(self) -> int:
+        return 8 if self.code == "f64" else 4
+
+    @property
+    def query_blocks(self) -> int:
+        return -(-self.length // QUERIES)
+
+    @property
+    def key_blocks(self) -> int:
+        return -(-self.keys // KEYS)
+
+    @property
+    def columns(self) -> int:
+        """Row stride of a block of scores."""
+        return min(KEYS, -(-self.keys // 16) * 16)
+
+
+class Places:
+    """Addresses of blocks: strides of every operand, as forms of the program's variables."""
+
+    def __init__(self, sizes: Sizes, block: Form) -> None:
+        """`block` is the number of the block of queries."""
+        self.sizes, self.block = sizes, block
+        self.b, self.h, self.g, self.j = (Form.var(n) for n in "bhgj")
+        self.first_row, self.first_col = block * QUERIES, self.j * KEYS
+        self.rows = (QUERIES, sizes.length - self.first_row)
+        left = [KEYS, sizes.keys - self.first_col]
+        if sizes.causal:   # the last row of the block sees this many columns
+            left.append(self.first_row + QUERIES - self.first_col)
+        self.cols = tuple(left)
+
+    def of_queries(self, slot: int, strides: tuple[int, ...]) -> Block:
+        """The block of a tensor [batch, query heads, length, ...]."""
+        head = self.h * self.sizes.group + self.g
+        return Block(slot, (self.b * strides[0] + head * strides[1] + self.first_row * strides[2]) * self.sizes.size)
+
+    def of_keys(self, slot: int, strides: tuple[int, ...], whole: bool = False) -> Block:
+        """The block of a tensor [batch, heads, keys, ...]; the whole head on demand."""
+        inner = Form(0) if whole else self.first_col * strides[2]
+        return Block(slot, (self.b * strides[0] + self.h * strides[1] + inner) * self.sizes.size)
+
+    def of_mask(self, slot: int, strides: tuple[int, ...]) -> Block:
+        head = self.h * self.sizes.group + self.g
+        size = {"b1": 1, "f64": 8}.get(self.sizes.mask, 4)
+        return Block(slot, (self.b * strides[0] + head * strides[1] + self.first_row * strides[2] + self.first_col * strides[3]) * size)
+
+    def row_params(self, mask_strides: tuple[int, ...]) -> list[Any]:
+        """What loops over rows of scores are told: see attention_rows.SHARED."""
+        return [self.cols, self.sizes.columns, self.first_row - self.first_col + 1, *mask_strides[2:]]
+
+
+def forward_step(s: Sizes, strides: dict[str, tuple[int, ...]]) -> tuple:
+    """The step filling result and logarithms. Slots: query, key, value, [mask], result, logarithms."""
+    out = 4 if s.mask else 3
+    # Heavy blocks first: a causal block of late queries sees the most keys.
+    at = Places(s, (s.query_blocks - 1) - Form.var("i") if s.causal else Form.var("i"))
+    scores, top = Block(SCRATCH, 0), Block(SCRATCH, QUERIES * s.columns * s.size)
+    sums = Block(SCRATCH, (QUERIES * s.columns + QUERIES) * s.size)
+    q, result = at.of_queries(0, strides["query"]), at.of_queries(out, strides["result"])
+    k, v = at.of_keys(1, strides["key"]), at.of_keys(2, strides["value"])
+    lead = {name: row[2] for name, row in strides.items()}
+    online = s.key_blocks > 1
+    mask = [at.of_mask(3, strides["mask"])] if s.mask else []
+    tail = [lead["result"], s.value_width]
+    inner = [
+        product(s.code, q, k, scores, (at.rows, at.cols, s.width), (lead["query"], lead["key"], s.columns), (False, True), s.scale),
+        Call(kernel("forward_rows", s.code, s.causal, s.mask, online), [scores, top, sums, *([result] if online else []), *mask], at.row_params(strides["mask"]) + tail, at.rows),
+        product(s.code, scores, v, result, (at.rows, s.value_width, at.cols), (s.columns, lead["value"], lead["result"]), beta=float(online)),
+    ]
+    body: list[Any] = inner
+    if online:
+        body = [Call(kernel("begin_rows", s.code), [result, top, sums], tail[::-1], at.rows), Loop("j", s.key_blocks, [When(at.cols, inner)])]
+    body = [*body, Call(kernel("finish_rows", s.code), [result, top, sums, at.of_queries(out + 1, strides["log"])], tail[::-1], at.rows)]
+    parallel = [("b", s.batch), ("h", s.heads), ("g", s.group), ("i", s.query_blocks)]
+    work = min(QUERIES, s.length) * s.keys * (s.width + s.value_width)
+    return step(range(out + 2), parallel, ["j"], (QUERIES * s.columns + 2 * QUERIES) * s.size, body, max(1, WORK // work))
+
+
+def backward_step(s: Sizes, strides: dict[str, tuple[int, ...]]) -> tuple:
+    """The step filling all gradients, a head of keys at a time. Slots: gradient, query, key, value, result, logarithms, [mask], then three."""
+    made = 7 if s.mask else 6
+    at = Places(s, Form.var("i"))
+    block = QUERIES * s.columns * s.size
+    scores, slopes, inner_products = Block(SCRATCH, 0), Block(SCRATCH, block), Block(SCRATCH, 2 * block)
+    g, q, result = (at.of_queries(slot, strides[name]) for slot, name in ((0, "gradient"), (1, "query"), (4, "result")))
+    k, v = at.of_keys(2, strides["key"]), at.of_keys(3, strides["value"])
+    dq, dk, dv = at.of_queries(made, strides["d_query"]), at.of_keys(made + 1, strides["d_key"]), at.of_keys(made + 2, strides["d_value"])
+    lead = {name: row[2] for name, row in strides.items()}
+    mask = [at.of_mask(6, strides["mask"])] if s.mask else []
+    m, n, d, dv_width, ld = at.rows, at.cols, s.width, s.value_width, s.columns
+    pair = [
+        product(s.code, q, k, scores, (m, n, d), (lead["query"], lead["key"], ld), (False, True), s.scale),
+        product(s.code, g, v, slopes, (m, n, dv_width), (lead["gradient"], lead["value"], ld), (False, True)),
+        Call(kernel("backward_rows", s.code, s.causal, s.mask), [scores, slopes, at.of_queries(5, strides["log"]), inner_products, *mask], at.row_params(strides["mask"]), m),
+        product(s.code, scores, g, dv, (n, dv_width, m), (ld, lead["gradient"], dv_width), (True, False), beta=1.0),
+        product(s.code, slopes, k, dq, (m, d, n), (ld, lead["key"], d), alpha=s.scale, beta=1.0),
+        product(s.code, slopes, q, dk, (n, d, m), (ld, lead["query"], d), (True, False), s.scale, 1.0),
+    ]
+    zero = kernel("zero_rows", s.code)
+    body = [
+        Call(zero, [at.of_keys(made + 1, strides["d_key"], whole=True)], [d, d], s.keys),
+        Call(zero, [at.of_keys(made + 2, strides["d_value"], whole=True)], [dv_width, dv_width], s.keys),
+        Loop("g", s.group, [Loop("i", s.query_blocks, [
+            Call(zero, [dq], [d, d], m),
+            Call(kernel("inner_rows", s.code), [g, result, inner_products], [dv_width, lead["gradient"], lead["result"]], m),
+            Loop("j", s.key_blocks, [When(n, pair)]),
+        ])]),
+    ]  # fmt: skip
+    return step(range(made + 3), [("b", s.batch), ("h", s.heads)], ["g", "i", "j"], 2 * block + QUERIES * s.size, body)
+
+
+def readable(t: Any) -> bool:
+    """Whether products can read the rows of `t`: elements side by side, rows apart."""
+    return t.stride(-1) == 1 and (t.stride(-2) >= t.shape[-1] or t.shape[-2] == 1) and all(x > 0 for x in t.stride()[:2])
+
+
+def rows_of(t: Any) -> tuple[int, ...]:
+    """Strides of `t`, with a row stride a product accepts where there is one row only."""
+    a, b, row, col = t.stride()
+    return (a, b, max(row, t.shape[-1]), col)
+
+
+def dense(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Strides of a new tensor."""
+    strides, reach = [], 1
+    for n in reversed(shape):
+        strides.append(reach)
+        reach *= n
+    return tuple(reversed(strides))
+
+
+def mask_strides(mask: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Strides of the mask as if it had the scores' shape."""
+    return (0, 0, 0, 0) if mask is None else tuple(mask.expand(shape).stride())
+
+
+class _Flash(Extern):
+    """What both directions share: they are planned for single and double precision; half types are computed in single."""
+
+    kind = KIND_PLANNED
+    method = False
+    out = False
+
+    def check(self, query: Any, key: Any, value: Any, dropout_p: float) -> None:
+        if dropout_p != 0:
+            raise RuntimeError(f"{self.name}: does not support dropout, got dropout_p={dropout_p}. Use _scaled_dot_product_attention_math.")
+        if not (query.ndim == key.ndim == value.ndim == 4):
+            raise RuntimeError(f"{self.name}: expected 4-D query, key and value, got {query.ndim}-D, {key.ndim}-D and {value.ndim}-D")
+        if not (query.dtype is key.dtype is value.dtype) or not query.dtype.is_floating_point:
+            raise RuntimeError(f"{self.name}: expected one floating dtype, got {query.dtype.name}, {key.dtype.name} and {value.dtype.name}")
+        same = key.shape[:3] == value.shape[:3] and key.shape[0] == query.shape[0] and key.shape[3] == query.shape[3]
+        if not same or not key.shape[1] or query.shape[1] % key.shape[1]:
+            raise RuntimeError(f"{self.name}: shapes {list(query.shape)}, {list(key.shape)} and {list(value.shape)} do not fit together")
+
+
+class FlashAttention(_Flash):
+    """Attention and the logarithms of its summed exponentials, block by block."""
+
+    schema = (
+        "_scaled_dot_product_flash_attention_for_cpu(Tensor query, Tensor key, Tensor value, float dropout_p=0.0, bool is_causal=False, *, "
+        "Tensor? attn_mask=None, float? scale=None) -> (Tensor output, Tensor logsumexp)"
+    )
+
+    def plan(self, args):
+        query, key, value, dropout_p, is_causal, mask, scale = args
+        self.check(query, key, value, dropout_p)
+        if query.dtype.code not in ("f32", "f64") or 0 in query.shape or 0 in key.shape or not value.shape[3] or query.device.type not in ("cpu", "meta"):
+            return None
+        if not all(readable(t) for t in (query, key, value)) or (mask is not None and mask.dtype not in (query.dtype, _C.bool)):
+            return None
+        s = Sizes.of(query, key, value, mask, is_causal, scale)
+        shape = (*query.shape[:3], s.value_width)
+        result = like_query(query, shape)
+        strides = {
+            "query": rows_of(query), "key": rows_of(key), "value": rows_of(value), "result": result,
+            "log": dense((*query.shape[:3], 1)), "mask": mask_strides(mask, (*query.shape[:3], s.keys)),
+        }  # fmt: skip
+        slots = [("new", query.dtype, shape, result, -1, 0), ("new", query.dtype, tuple(query.shape[:3]), None, -1, 0)]
+        steps = [] if query.device.type == "meta" else [forward_step(s, strides)]
+        return _C.Plan(4 if mask is not None else 3, query.device, slots, steps, False, self.wrap)
+
+    def run(self, query, key, value, dropout_p, is_causal, mask, scale):
+        if query.dtype.code not in ("f32", "f64"):
+            mask = mask if mask is None or mask.dtype is _C.bool else mask.to(_C.float32)
+            made, log = self.run_dense(query.to(_C.float32), key.to(_C.float32), value.to(_C.float32), is_causal, mask, scale)
+            return self.wrap((made.to(query.dtype), log))
+        mask = mask if mask is None or mask.dtype is _C.bool else mask.to(query.dtype)
+        return self.run_dense(query, key, value, is_causal, mask, scale)
+
+    def run_dense(self, query, key, value, is_causal, mask, scale):
+        query, key, value = (t if readable(t) else t.contiguous() for t in (query, key, value))
+        plan = self.plan((query, key, value, 0.0, is_causal, mask, scale))
+        if plan is not None:
+            return plan(*[t for t in (query, key, value, mask) if t is not None])
+        made, _ = find_op("_scaled_dot_product_attention_math")(query, key, value, None if is_causal else mask, 0.0, is_causal, None, scale=scale, enable_gqa=True)
+        return self.wrap((made, query.new_zeros(query.shape[:3])))
+
+    def vjp(self, g, query, key, value, dropout_p, is_causal, attn_mask, scale, result):
+        if g[1] is not None:
+            raise RuntimeError("scaled_dot_product_attention: logsumexp is not differentiable")
+        if g[0] is None:
+            return {}
+        backward = find_op("_scaled_dot_product_flash_attention_for_cpu_backward")
+        made = backward(g[0], query, key, value, result[0], result[1], 0.0, is_causal, attn_mask=attn_mask, scale=scale)
+        return {"query": made[0], "key": made[1], "value": made[2]}
+
+
+def like_query(query: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Strides of the result: heads lie inside positions where the query's do."""
+    if query.stride(1) < query.stride(2) and shape[1] > 1 and shape[2] > 1:
+        batch, heads, length, width = shape
+        return (length * heads * width, width, heads * width, 1)
+    return dense(shape)
+
+
+class FlashAttentionBackward(_Flash):
+    """Gradients of attention for query, key and value, from the weights recomputed block by block."""
+
+    schema = (
+        "_scaled_dot_product_flash_attention_for_cpu_backward(Tensor grad_out, Tensor query, Tensor key, Tensor value, Tensor out, "
+        "Tensor logsumexp, float dropout_p, bool is_causal, *, Tensor? attn_mask=None, float? scale=None) -> "
+        "(Tensor grad_query, Tensor grad_key, Tensor grad_value)"
+    )
+
+    def plan(self, args):
+        grad, query, key, value, out, log, dropout_p, is_causal, mask, scale = args
+        self.check(query, key, value, dropout_p)
+        if query.dtype.code not in ("f32", "f64") or 0 in query.shape or 0 in key.shape or not value.shape[3] or query.device.type not in ("cpu", "meta"):
+            return None
+        if not all(readable(t) for t in (grad, query, key, value, out)) or not log._is_contiguous() or (mask is not None and mask.dtype not in (query.dtype, _C.bool)):
+            return None
+        s = Sizes.of(query, key, value, mask, is_causal, scale)
+        strides = {
+            "gradient": rows_of(grad), "query": rows_of(query), "key": rows_of(key), "value": rows_of(value), "result": rows_of(out),
+            "log": dense((*query.shape[:3], 1)), "mask": mask_strides(mask, (*query.shape[:3], s.keys)),
+            "d_query": dense(query.shape), "d_key": dense(key.shape), "d_value": dense(value.shape),
+        }  # fmt: skip
+        slots = [("new", query.dtype, tuple(t.shape), None, -1, 0) for t in (query, key, value)]
+        steps = [] if query.device.type == "meta" else [backward_step(s, strides)]
+        return _C.Plan(7 if mask is not None else 6, query.device, slots, steps, False, self.wrap)
+
+    def run(self, grad, query, key, value, out, log, dropout_p, is_causal, mask, scale):
+        own = query.dtype
+        wide = own if own.code in ("f32", "f64") else _C.float32
+        mask = mask if mask is None or mask.dtype is _C.bool else mask.to(wide)
+        tensors = [t.to(wide) for t in (grad, query, key, value, out)]
+        tensors = [t if readable(t) else t.contiguous() for t in tensors]
+        log = log.to(wide).contiguous()
+        plan = self.plan((*tensors, log, 0.0, is_causal, mask, scale))
+        if plan is None:
+            return self.wrap(tuple(t.new_zeros(t.shape) for t in (query, key, value)))
+        made = plan(*tensors, log, *([] if mask is None else [mask]))
+        return self.wrap(tuple(t.to(own) for t in made))
+
+    def vjp(self, g, grad_out, query, key, value, is_causal, attn_mask, scale):
+        body = through_body(lambda a, q, k, v: gradients(a, q, k, v, is_causal, attn_mask, scale), g, {"grad_out": grad_out, "query": query, "key": key, "value": value})
+        return body
+
+
+def gradients(g: Any, query: Any, key: Any, value: Any, is_causal: bool, mask: Any, scale: float | None) -> tuple[Any, Any, Any]:
+    """The gradients as differentiable expressions that hold all scores."""
+    factor = 1.0 / math.sqrt(query.shape[-1]) if scale is None else scale
+    keys, values = repeat_heads(query, key), repeat_heads(query, value)
+    scores = (query * factor) @ keys.transpose(-2, -1)
+    if is_causal:
+        scores = scores.masked_fill(scores.new_ones(scores.shape[-2:], dtype=_C.bool).tril().logical_not(), -math.inf)
+    if mask is not None:
+        scores = masked_scores(scores, mask)
+    weights = find_op("_safe_softmax")(scores, -1)
+    slopes = find_op("_softmax_backward")(g @ values.transpose(-2, -1), weights, -1) * factor
+    d_key, d_value = slopes.transpose(-2, -1) @ query, weights.transpose(-2, -1) @ g
+    return slopes @ keys, ungrouped(d_key, key), ungrouped(d_value, value)
+
+
+def ungrouped(d: Any, like: Any) -> Any:
+    """Gradients of repeated heads, summed over the repetitions."""
+    heads = like.shape[1]
+    return d if d.shape[1] == heads else d.reshape(d.shape[0], heads, -1, *d.shape[2:]).sum(2)
+
+
