@@ -26,7 +26,19 @@ RANDOM = Group("random", "Random numbers, 16M, PyTorch's exact stream", (
     Case("dropout", "F.dropout(x, 0.1)", SETUP + "x = torch.randn(16777216)"),
 ), worst_bar=1.0)
 
-GROUPS = (RANDOM,)
+HEADS = """
+q, k, v = (torch.randn(4, 8, 512, 64, requires_grad=True) for _ in range(3))
+g = torch.randn(4, 8, 512, 64)
+"""
+
+ATTENTION = Group("attention", "scaled_dot_product_attention, batch 4, 8 heads, 512 positions, 64 wide", (
+    step("causal forward+backward", HEADS, "F.scaled_dot_product_attention(q, k, v, is_causal=True)", "q k v"),
+), worst_bar=1.0)
+
+SHORT = Group("attention_short", "scaled_dot_product_attention forward, batch 1, 4 heads, 64 wide", tuple(
+    Case(f"{length} positions", "F.scaled_dot_product_attention(x, x, x)", SETUP + f"x = torch.randn(1, 4, {length}, 64)") for length in (32, 128)))
+
+GROUPS = (RANDOM, ATTENTION, SHORT,)
 
 
 def run(session: Session) -> list[Section]:

@@ -1,6 +1,6 @@
 """Neural-network building blocks: parameters and the functional namespace."""
 
-from . import functional
+from . import attention, functional
 from .parameter import Buffer, Parameter
 
-__all__ = ["Buffer", "Parameter", "functional"]
+__all__ = ["Buffer", "Parameter", "attention", "functional"]

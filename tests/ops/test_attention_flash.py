@@ -1,0 +1,195 @@
+"""Blocked attention: every size that crosses a block's edge, masks, groups of heads, layouts, gradients, memory; and what chooses it."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from tests.ops.parity import agree, compare, gradients_agree, ours, torch
+
+import rushlight as rl
+from rushlight.nn.attention import SDPBackend, sdpa_kernel
+from rushlight.nn.attention.bias import CausalBias, causal_lower_right, causal_upper_left
+
+SIZES = [(1, 1, 1, 1, 1), (2, 3, 64, 64, 8), (1, 2, 65, 130, 16), (1, 1, 130, 65, 4), (1, 2, 70, 1100, 8), (1, 1, 600, 600, 16)]
+
+
+def inputs(b, h, n, s, d, dtype=None, heads=None):
+    torch.manual_seed(b * 1000 + n * 7 + s)
+    made = [torch.randn(b, h, n, d), torch.randn(b, heads or h, s, d), torch.randn(b, heads or h, s, d)]
+    return [t.to(dtype or torch.float64) for t in made]
+
+
+def attend(**kwargs):
+    return lambda m, q, k, v, *mask: m.nn.functional.scaled_dot_product_attention(q, k, v, *mask, **kwargs)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("sizes", SIZES)
+def test_sizes_around_blocks(sizes, causal):
+    agree(attend(is_causal=causal), *inputs(*sizes), rtol=1e-10)
+    agree(attend(is_causal=causal, scale=0.7), *inputs(*sizes, dtype=torch.float32), rtol=2e-5)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("sizes", SIZES)
+def test_gradients_around_blocks(sizes, causal):
+    gradients_agree(attend(is_causal=causal), *inputs(*sizes), second=False, rtol=1e-9)
+
+
+def masks(b, h, n, s):
+    torch.manual_seed(0)
+    seen = torch.rand(b, h, n, s) > 0.4
+    seen[:, :, 1] = False    # a query that sees nothing
+    yield from (seen, seen[:1, :1], seen[:, :1, :1], seen[0, 0], seen[..., :1])
+    yield torch.randn(b, h, n, s, dtype=torch.float64)
+    yield torch.randn(n, s, dtype=torch.float64).t().contiguous().t()
+    yield torch.zeros(n, s, dtype=torch.float64).masked_fill(~seen[0, 0], -math.inf)
+
+
+@pytest.mark.parametrize("keys", [70, 600])
+def test_masks_of_every_shape(keys):
+    q, k, v = inputs(2, 2, 70, keys, 8)
+    for number, mask in enumerate(masks(2, 2, 70, keys)):
+        fixed = mask
+        agree(attend(), q, k, v, fixed, rtol=1e-10, what=f"mask {number}")
+        plain = ours(fixed)
+        gradients_agree(lambda m, q, k, v, fixed=fixed, plain=plain: m.nn.functional.scaled_dot_product_attention(q, k, v, fixed if m is torch else plain), q, k, v, second=False, what=f"mask {number}")
+
+
+def test_mask_that_wants_a_gradient_gets_one():
+    q, k, v = inputs(2, 2, 5, 7, 4)
+    gradients_agree(attend(), q, k, v, torch.randn(5, 7, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_groups_of_heads_share_keys(causal):
+    q, k, v = inputs(2, 6, 70, 70, 8, heads=2)
+    agree(attend(is_causal=causal, enable_gqa=True), q, k, v, rtol=1e-10)
+    gradients_agree(attend(is_causal=causal, enable_gqa=True), q, k, v, second=False)
+
+
+def test_layouts_are_read_in_place_and_kept():
+    q, k, v = (t.transpose(1, 2).contiguous().transpose(1, 2) for t in inputs(2, 3, 66, 66, 8))
+    agree(attend(), q, k, v, rtol=1e-10)
+    mine = rl.nn.functional.scaled_dot_product_attention(ours(q), ours(k), ours(v))
+    assert mine.stride() == torch.nn.functional.scaled_dot_product_attention(q, k, v).stride()
+    gradients_agree(attend(is_causal=True), q, k[..., ::2].repeat(1, 1, 1, 2), v.expand(2, 3, 66, 8), second=False)
+
+
+def test_second_gradients_match_the_form_of_products():
+    q, k, v = inputs(1, 4, 5, 7, 4, heads=2)
+
+    def math_form(m, q, k, v):
+        if m is rl:
+            return m.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+        return torch.ops.aten._scaled_dot_product_attention_math(q, k, v, None, 0.0, True, enable_gqa=True)[0]
+
+    gradients_agree(math_form, q, k, v)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_types_with_gradients(dtype):
+    tensors = inputs(1, 2, 70, 600, 8, dtype=dtype)
+    agree(attend(is_causal=True), *tensors)
+    agree(attend(), *tensors, torch.randn(70, 600))
+    mine = [ours(t).requires_grad_() for t in tensors]
+    made = rl.nn.functional.scaled_dot_product_attention(*mine, is_causal=True)
+    made.sum().backward()
+    exact = [t.double().requires_grad_() for t in tensors]
+    torch.nn.functional.scaled_dot_product_attention(*exact, is_causal=True).sum().backward()
+    for want, got in zip(exact, mine, strict=True):
+        compare(want.grad.to(dtype), got.grad, rtol=2e-2)
+
+
+def test_nan_reaches_only_the_rows_that_see_it():
+    q, k, v = inputs(1, 1, 4, 4, 2)
+    k[0, 0, 2] = math.nan
+    agree(attend(is_causal=True), q, k, v, rtol=1e-10)
+
+
+def test_logarithms_of_sums():
+    q, k, v = inputs(1, 2, 66, 600, 8)
+    agree(lambda m, q, k, v: m.ops.aten._scaled_dot_product_flash_attention_for_cpu(q, k, v, is_causal=True), q, k, v, rtol=1e-10)
+    with pytest.raises(RuntimeError, match="dropout"):
+        rl.ops.aten._scaled_dot_product_flash_attention_for_cpu(*map(ours, (q, k, v)), 0.5)
+
+
+def test_results_do_not_depend_on_threads():
+    q, k, v = (ours(t).float() for t in inputs(2, 4, 130, 600, 16))
+    before = rl.get_num_threads()
+    made = []
+    try:
+        for threads in (1, 2, 3):
+            rl.set_num_threads(threads)
+            made.append(rl.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True))
+    finally:
+        rl.set_num_threads(before)
+    assert rl.equal(made[0], made[1]) and rl.equal(made[0], made[2])
+
+
+def test_meta_tensors_have_the_result_s_geometry():
+    q, k, v = (rl.empty(t.shape, device="meta") for t in inputs(2, 3, 66, 70, 8))
+    made = rl.nn.functional.scaled_dot_product_attention(q, k, v)
+    assert tuple(made.shape) == (2, 3, 66, 8) and made.device.type == "meta"
+
+
+def test_dropout_draws_pytorch_s_noise():
+    q, k, v = inputs(2, 3, 6, 7, 4, dtype=torch.float32)
+
+    def seeded(m, q, k, v):
+        m.manual_seed(3)
+        return m.nn.functional.scaled_dot_product_attention(q, k, v, dropout_p=0.4, is_causal=True)
+
+    agree(seeded, q, k, v, rtol=1e-5)
+
+
+@pytest.mark.parametrize("shapes", [((3, 4), (5, 4), (5, 6)), ((2, 3, 4), (1, 3, 4), (3, 4)), ((2, 0, 4), (2, 3, 4), (2, 3, 4)), ((1, 2, 3, 4), (1, 2, 0, 4), (1, 2, 0, 4)),
+                                    ((1, 2, 3, 0), (1, 2, 3, 0), (1, 2, 3, 0)), ((70, 8), (70, 8), (70, 8)), ((2, 70, 8), (2, 70, 8), (2, 70, 3)), ((1, 2, 2, 70, 8),) * 3])  # fmt: skip
+def test_other_numbers_of_dimensions_and_empty_inputs(shapes):
+    torch.manual_seed(0)
+    agree(attend(is_causal=True), *(torch.randn(s) for s in shapes), rtol=2e-5)
+
+
+def refused(*shapes, mask=None, dtype=None, **kwargs):
+    tensors = [torch.ones(s, dtype=dtype or torch.float32) for s in shapes]
+    agree(attend(**kwargs), *tensors, *([] if mask is None else [mask]))
+
+
+def test_refusals_are_pytorch_s():
+    refused((4,), (4,), (4,))
+    refused((2, 3, 4), (2, 3, 5), (2, 3, 5))
+    refused((2, 3, 4), (2, 3, 4), (2, 6, 4))
+    refused((2, 4, 3, 4), (2, 2, 3, 4), (2, 2, 3, 4))
+    refused((2, 4, 3, 4), (2, 3, 3, 4), (2, 3, 3, 4), enable_gqa=True)
+    refused((3, 4), (3, 4), (3, 4), enable_gqa=True)
+    refused((2, 3, 4), (2, 3, 4), (2, 3, 4), dtype=torch.int32)
+    refused((2, 3, 4), (2, 3, 4), (2, 3, 4), dtype=torch.complex64)
+    refused((2, 3, 4), (2, 3, 4), (2, 3, 4), dropout_p=2.0)
+    for mask in (torch.ones(3, 5), torch.ones(3, 3, dtype=torch.int32), torch.ones(3, 3, dtype=torch.float64), torch.ones(3), torch.ones(5, 2, 3, 3)):
+        refused((1, 2, 3, 4), (1, 2, 3, 4), (1, 2, 3, 4), mask=mask)
+    refused((2, 3, 4), (2, 3, 4), (2, 3, 4), mask=torch.ones(3, 3).bool(), is_causal=True)
+
+
+def test_allowed_forms_are_honoured():
+    x = rl.randn(1, 2, 3, 4)
+    both = rl.nn.functional.scaled_dot_product_attention(x, x, x)
+    for form in (SDPBackend.MATH, SDPBackend.FLASH_ATTENTION, [SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]):
+        with sdpa_kernel(form):
+            assert rl.allclose(rl.nn.functional.scaled_dot_product_attention(x, x, x), both, atol=1e-6)
+    with sdpa_kernel(SDPBackend.EFFICIENT_ATTENTION), pytest.raises(RuntimeError, match="MATH"):
+        rl.nn.functional.scaled_dot_product_attention(x, x, x)
+    with sdpa_kernel(SDPBackend.FLASH_ATTENTION), pytest.raises(RuntimeError, match="No available kernel"):
+        rl.nn.functional.scaled_dot_product_attention(x[0], x[0], x[0])
+    with pytest.raises(AssertionError), sdpa_kernel("math"):
+        pass
+
+
+def test_causal_biases_are_masks():
+    q, k = rl.randn(1, 2, 3, 4), rl.randn(1, 2, 5, 4)
+    sdpa = rl.nn.functional.scaled_dot_product_attention
+    assert rl.allclose(sdpa(q, k, k, causal_upper_left(3, 5)), sdpa(q, k, k, is_causal=True))
+    assert rl.allclose(sdpa(q, k, k, attn_mask=causal_lower_right(3, 5)), sdpa(q, k, k, rl.ones(3, 5).bool().tril(2)))
+    assert isinstance(causal_upper_left(3, 5), CausalBias)
+    with pytest.raises(ValueError, match="is_causal"):
+        sdpa(q, k, k, causal_upper_left(3, 5), is_causal=True)
