@@ -239,6 +239,8 @@ def _gradients(sample: Any, pair: Pair, order: int) -> tuple[list[Any], list[Any
     if not outs or not inputs:
         return None
     weights = _weights(outs)
+    if order > 1:   # linear ops have a graph of gradients through these alone
+        weights = [w.requires_grad_() for w in weights]
     try:
         wanted = torch.autograd.grad(outs, inputs, weights, allow_unused=True, create_graph=order > 1)
         if order > 1:
@@ -246,7 +248,7 @@ def _gradients(sample: Any, pair: Pair, order: int) -> tuple[list[Any], list[Any
             if not firsts:
                 return None
             heads = _weights(firsts)
-            wanted = torch.autograd.grad(firsts, inputs, heads, allow_unused=True)
+            wanted = torch.autograd.grad(firsts, [*inputs, *weights], heads, allow_unused=True)
     except RuntimeError:
         return None
     got = thing(sample.output_process_fn_grad)(seeded(pair.ours, given[0], *given[1], **given[2]))
@@ -254,12 +256,13 @@ def _gradients(sample: Any, pair: Pair, order: int) -> tuple[list[Any], list[Any
     if len(ours) != len(outs):
         raise Different(f"{len(outs)} results with a gradient wanted, got {len(ours)}")
     mine = [memo[id(t)] for t in inputs]
-    found = rl.autograd.grad(ours, mine, thing(weights), allow_unused=True, create_graph=order > 1)
+    given = thing(weights)
+    found = rl.autograd.grad(ours, mine, given, allow_unused=True, create_graph=order > 1)
     if order > 1:
         firsts = _differentiable(found, rl.Tensor)
         if len(firsts) != len(heads):
             raise Different(f"{len(heads)} first gradients with a graph wanted, got {len(firsts)}")
-        found = rl.autograd.grad(firsts, mine, thing(heads), allow_unused=True)
+        found = rl.autograd.grad(firsts, [*mine, *given], thing(heads), allow_unused=True)
     return list(wanted), list(found)
 
 

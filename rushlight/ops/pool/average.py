@@ -1,0 +1,146 @@
+"""Average pooling: sliding and adaptive windows, and power averages.
+
+Enters: images [(batch,) channels, spatial dims]. Leaves: the mean of each window. Refuses: bool and complex images, integers
+other than int64, windows that are mostly padding, outputs without elements.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rushlight.op import Composite, find_op
+from rushlight.ops.window.axes import ADAPTIVE, AVERAGE, Axis, pack
+
+from .largest import adaptive_sizes, check_adaptive
+from .sizes import Pooling, check_image, check_rank, refuse
+
+
+class AvgPool(Composite):
+    """The mean of sliding windows; a window hanging over the padding is divided by the part inside the padded input."""
+
+    method = False
+    count: int
+
+    def compute(self, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override=None):
+        pool = Pooling(self.name, self.count, kernel_size, stride, padding, 1, ceil_mode)
+        if divisor_override == 0:
+            raise RuntimeError(f"{self.name}: divisor must be not zero")
+        check_rank(self.name, input, self.count) if self.count == 1 else check_image(self.name, input, self.count)
+        refuse(self.name, input, "bic")
+        axes = []
+        for d, (n, out) in enumerate(zip(input.shape[input.ndim - self.count :], pool.outputs(input), strict=True)):
+            divisor = 0 if divisor_override is None else 1
+            axes.append(Axis(AVERAGE, n, out, pool.kernel[d], pool.stride[d], pool.padding[d], int(count_include_pad), divisor))
+        total = find_op("_window_sum")(input, pack(axes))
+        if divisor_override is None:
+            return total
+        return total / divisor_override if input.dtype.is_floating_point else total.div(divisor_override, rounding_mode="trunc")
+
+
+class AvgPool1d(AvgPool):
+    """The mean of windows over one dim."""
+
+    schema = "avg_pool1d(Tensor input, int[1] kernel_size, int[1]? stride=None, int[1] padding=0, bool ceil_mode=False, bool count_include_pad=True) -> Tensor"
+    aliases = ("nn.functional.avg_pool1d",)
+    count = 1
+
+
+class AvgPool2d(AvgPool):
+    """The mean of windows over two dims."""
+
+    schema = "avg_pool2d(Tensor input, int[2] kernel_size, int[2]? stride=None, int[2] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor"
+    namespace = "nn.functional"
+    count = 2
+
+
+class AvgPool3d(AvgPool):
+    """The mean of windows over three dims."""
+
+    schema = "avg_pool3d(Tensor input, int[3] kernel_size, int[3]? stride=None, int[3] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor"
+    namespace = "nn.functional"
+    count = 3
+
+
+class AdaptiveAvgPool(Composite):
+    """The mean of as many windows as the output has elements."""
+
+    method = False
+    count: int
+
+    def compute(self, input, output_size):
+        sizes = adaptive_sizes(self.name, input, output_size, self.count)
+        check_rank(self.name, input, self.count)
+        if min(sizes) < 0:
+            raise RuntimeError(f"{self.name}: elements of output_size must be greater than or equal to 0, got {sizes}")
+        check_adaptive(self.name, input, self.count)
+        return adaptive_average(input, sizes)
+
+
+def adaptive_average(input: Any, sizes: list[int]) -> Any:
+    """Means of nearly equal windows that cover the last dims."""
+    space = input.shape[input.ndim - len(sizes) :]
+    return find_op("_window_sum")(input, pack([Axis(ADAPTIVE, n, out, 1) for n, out in zip(space, sizes, strict=True)]))
+
+
+class AdaptiveAvgPool1d(AdaptiveAvgPool):
+    """Adaptive means over one dim."""
+
+    schema = "adaptive_avg_pool1d(Tensor input, any output_size) -> Tensor"
+    aliases = ("nn.functional.adaptive_avg_pool1d",)
+    count = 1
+
+
+class AdaptiveAvgPool2d(AdaptiveAvgPool):
+    """Adaptive means over two dims."""
+
+    schema = "adaptive_avg_pool2d(Tensor input, any output_size) -> Tensor"
+    namespace = "nn.functional"
+    count = 2
+
+
+class AdaptiveAvgPool3d(AdaptiveAvgPool):
+    """Adaptive means over three dims."""
+
+    schema = "adaptive_avg_pool3d(Tensor input, any output_size) -> Tensor"
+    namespace = "nn.functional"
+    count = 3
+
+
+# --- power averages -----------------------------------------------------------------------------------------------------------
+
+
+class LPPool(Composite):
+    """The p-norm of sliding windows."""
+
+    namespace = "nn.functional"
+    method = out = False
+    count: int
+
+    def compute(self, input, norm_type, kernel_size, stride, ceil_mode):
+        pool = Pooling(self.name, self.count, kernel_size, stride, 0, 1, ceil_mode)
+        total = 1
+        for k in pool.kernel:
+            total *= k
+        mean = find_op(f"avg_pool{self.count}d")(input.pow(norm_type), pool.kernel, pool.stride, 0, ceil_mode)
+        return (mean.sign() * mean.abs().relu()).mul(total).pow(1.0 / norm_type)
+
+
+class LPPool1d(LPPool):
+    """The p-norm of windows over one dim."""
+
+    schema = "lp_pool1d(Tensor input, float norm_type, int[1] kernel_size, int[1]? stride=None, bool ceil_mode=False) -> Tensor"
+    count = 1
+
+
+class LPPool2d(LPPool):
+    """The p-norm of windows over two dims."""
+
+    schema = "lp_pool2d(Tensor input, float norm_type, int[2] kernel_size, int[2]? stride=None, bool ceil_mode=False) -> Tensor"
+    count = 2
+
+
+class LPPool3d(LPPool):
+    """The p-norm of windows over three dims."""
+
+    schema = "lp_pool3d(Tensor input, float norm_type, int[3] kernel_size, int[3]? stride=None, bool ceil_mode=False) -> Tensor"
+    count = 3

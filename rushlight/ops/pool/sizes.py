@@ -1,0 +1,74 @@
+"""What pooling functions share: arguments per dim, output sizes, and the refusals PyTorch makes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+BATCHED = {1: "2D or 3D (batch mode)", 2: "3D or 4D (batch mode)", 3: "4D or 5D (batch mode)"}
+
+
+def per_dim(name: str, label: str, value: int | Sequence[int], count: int) -> tuple[int, ...]:
+    """An int for every dim, from one int or as many."""
+    values = (value,) if isinstance(value, int) else tuple(value)
+    if len(values) not in (1, count):
+        raise RuntimeError(f"{name}: {label} must either be a single int, or a tuple of {count} ints, got {list(values)}")
+    return values * count if len(values) == 1 else values
+
+
+class Pooling:
+    """The arguments of a sliding pool, checked."""
+
+    def __init__(self, name: str, count: int, kernel: Any, stride: Any, padding: Any, dilation: Any = 1, ceil_mode: bool = False) -> None:
+        self.name, self.count, self.ceil_mode = name, count, ceil_mode
+        self.kernel = per_dim(name, "kernel_size", kernel, count)
+        self.stride = per_dim(name, "stride", stride, count) if stride not in (None, [], ()) else self.kernel
+        self.padding = per_dim(name, "padding", padding, count)
+        self.dilation = per_dim(name, "dilation", dilation, count)
+        for label, values in (("kernel_size", self.kernel), ("stride", self.stride), ("dilation", self.dilation)):
+            if min(values) <= 0:
+                raise RuntimeError(f"{name}: {label} must be greater than zero, but got {min(values)}")
+        for k, p, d in zip(self.kernel, self.padding, self.dilation, strict=True):
+            if p < 0:
+                raise RuntimeError(f"{name}: pad must be non-negative, but got pad: {p}")
+            if p > ((k - 1) * d + 1) // 2:
+                raise RuntimeError(f"{name}: pad should be at most half of effective kernel size, but got pad={p}, kernel_size={k} and dilation={d}")
+
+    def outputs(self, input: Any) -> list[int]:
+        """Output sizes of the spatial dims; raises where there would be none."""
+        sizes = input.shape[input.ndim - self.count :]
+        found = [output_size(n, *numbers, self.ceil_mode) for n, *numbers in zip(sizes, self.kernel, self.stride, self.padding, self.dilation, strict=True)]
+        if min(found) < 1:
+            if self.count == 1:
+                raise RuntimeError(f"{self.name}: Invalid computed output size: {found[0]}")
+            raise RuntimeError(f"{self.name}: given input size {list(sizes)}, the calculated output size is {found}. Output size is too small")
+        return found
+
+
+def output_size(size: int, kernel: int, stride: int, padding: int, dilation: int, ceil_mode: bool) -> int:
+    """How many windows fit; with `ceil_mode` also one that starts inside and hangs over the end."""
+    reach = size + 2 * padding - dilation * (kernel - 1) - 1
+    out = (reach + (stride - 1 if ceil_mode else 0)) // stride + 1
+    return out - 1 if ceil_mode and (out - 1) * stride >= size + padding else out
+
+
+def check_image(name: str, input: Any, count: int) -> None:
+    """Channels and `count` spatial dims, with or without a batch; only the batch may be empty."""
+    batched = input.ndim == count + 2
+    if not (batched or input.ndim == count + 1) or 0 in input.shape[1 if batched else 0 :]:
+        why = "Expected input's non-batch dimensions to have positive length and a " if count == 3 else "Expected "
+        raise RuntimeError(f"{name}: {why}{BATCHED[count]} tensor with optional 0 dim batch size for input, but got: {list(input.shape)}")
+
+
+def check_rank(name: str, input: Any, count: int) -> None:
+    """Channels and `count` spatial dims, with or without a batch."""
+    if input.ndim not in (count + 1, count + 2):
+        raise RuntimeError(f"{name}: Expected {BATCHED[count]} tensor for input, but got: {list(input.shape)}")
+
+
+def refuse(name: str, input: Any, kinds: str) -> None:
+    """NotImplementedError for dtypes of the kinds named by letters: b bool, i integers but int64, l int64, c complex."""
+    dtype = input.dtype
+    letter = "c" if dtype.is_complex else "f" if dtype.is_floating_point else "b" if dtype.code == "b1" else "l" if dtype.code == "i64" else "i"
+    if letter in kinds:
+        raise NotImplementedError(f'"{name}" not implemented for {dtype.name}')

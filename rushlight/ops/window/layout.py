@@ -1,0 +1,67 @@
+"""Memory orders of images: dense rows, or channels last; what windowed kernels read and write."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rushlight.loops.expr import Value, const, idiv, irem, var
+from rushlight.loops.nest import For, Local, Statement
+from rushlight.op.indexed import contiguous_strides
+from rushlight.ops.copy import prefers_channels_last
+from rushlight.shape import channels_last, channels_last_3d
+
+ZERO, ONE = const(0, "i64"), const(1, "i64")
+
+
+def is_channels_last(t: Any, spatial: int) -> bool:
+    """Whether a batch of images has its channels next to each other in memory, and rows not."""
+    return spatial > 1 and t.ndim == spatial + 2 and t._is_channels_last() and prefers_channels_last(t)
+
+
+def is_dense(t: Any, spatial: int) -> bool:
+    """Whether a windowed kernel can read the tensor as it lies."""
+    return t._is_contiguous() or is_channels_last(t, spatial)
+
+
+def dense(t: Any, spatial: int) -> Any:
+    """The tensor in one of the two orders: channels last if its strides say so."""
+    if is_dense(t, spatial):
+        return t
+    if spatial > 1 and t.ndim == spatial + 2 and prefers_channels_last(t):
+        return in_order(t, True)
+    return t.contiguous()
+
+
+def in_order(t: Any, channels: bool) -> Any:
+    """The tensor with channels last, or in dense rows."""
+    if not channels:
+        return t.contiguous()
+    return t.contiguous(memory_format=channels_last if t.ndim == 4 else channels_last_3d)
+
+
+def channels_last_strides(shape: Sequence[int]) -> tuple[int, ...]:
+    """Strides of a dense tensor with channels last."""
+    n, c, *space = shape
+    inner = contiguous_strides((n, *space, c))
+    return (inner[0], inner[-1], *inner[1:-1])
+
+
+def unravel(item: Value, names: Sequence[str], prefix: str) -> list[Statement]:
+    """Locals `prefix`0.. for the position of flat index `item` in dims of the named sizes; what is left is `prefix`.rest."""
+    made: list[Statement] = []
+    for d in range(len(names) - 1, -1, -1):
+        size = var(names[d])
+        made.append(Local(f"{prefix}{d}", irem(item, size)))
+        made.append(Local(f"{prefix}{d}.rest", idiv(item, size)))
+        item = var(f"{prefix}{d}.rest")
+    made.append(Local(f"{prefix}.rest", item))
+    return made
+
+
+def nested(loops: Sequence[tuple[str, Value]], body: Sequence[Statement]) -> tuple[Statement, ...]:
+    """`body` inside serial loops from 0, the first outermost."""
+    inner = tuple(body)
+    for name, stop in reversed(loops):
+        inner = (For(name, ZERO, stop, inner),)
+    return inner
