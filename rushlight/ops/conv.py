@@ -166,9 +166,16 @@ class Convolution(Extern):
         return with_bias(integer_convolution(input, weight, window, transposed, extra), bias)
 
     def vjp(self, g, input, weight, bias: Meta, stride, padding, dilation, transposed, output_padding, groups):
-        wanted = (input.requires_grad, weight.requires_grad, bias is not None)
+        for_input, for_weight, for_bias = asked(3)
+        wanted = (for_input, for_weight, for_bias and bias is not None)
         made = gradients(g, input, weight, (stride, padding, dilation, groups), transposed, wanted)
         return dict(zip(("input", "weight", "bias"), made, strict=True))
+
+
+def asked(count: int) -> tuple[bool, ...]:
+    """For each of an op's tensor parameters, whether the derivative rule being run is asked for its gradient."""
+    mask = _C.vjp_needs()
+    return tuple(bool(mask >> k & 1) for k in range(count))
 
 
 def gradients(g: Any, input: Any, weight: Any, rest: tuple, transposed: bool, wanted: tuple[bool, bool, bool]) -> tuple:
@@ -268,8 +275,9 @@ class ConvolutionWeight(Extern):
     def vjp(self, g, grad, input, kernel_size, stride, padding, dilation, groups):
         own = find_op("convolution")
         none = (0,) * len(kernel_size)
-        to_grad = cut(own(input.conj(), g, None, stride, padding, dilation, False, none, groups), grad) if grad.requires_grad else None
-        to_input = gradients(grad.conj(), input, g.conj(), (stride, padding, dilation, groups), False, (True, False, False))[0] if input.requires_grad else None
+        for_grad, for_input = asked(2)
+        to_grad = cut(own(input.conj(), g, None, stride, padding, dilation, False, none, groups), grad) if for_grad else None
+        to_input = gradients(grad.conj(), input, g.conj(), (stride, padding, dilation, groups), False, (True, False, False))[0] if for_input else None
         return {"grad": to_grad, "input": to_input}
 
 
@@ -364,8 +372,8 @@ class Conv1d(_Plain):
     """Convolution over one dimension: input [batch, channels, length]."""
 
     schema = (
-        "conv1d(Tensor input, Tensor weight, Tensor? bias=None, int[] stride=1, int[] padding=0, int[] dilation=1, int groups=1) -> Tensor",
-        "conv1d.padding(Tensor input, Tensor weight, Tensor? bias=None, int[] stride=1, str padding='valid', int[] dilation=1, int groups=1) -> Tensor",
+        "conv1d(Tensor input, Tensor weight, Tensor? bias=None, int[] stride=[1], int[] padding=[0], int[] dilation=[1], int groups=1) -> Tensor",
+        "conv1d.padding(Tensor input, Tensor weight, Tensor? bias=None, int[] stride=[1], str padding='valid', int[] dilation=[1], int groups=1) -> Tensor",
     )
     aliases = ("nn.functional.conv1d",)
     dims = 1
@@ -375,8 +383,8 @@ class Conv2d(_Plain):
     """Convolution over two dimensions: input [batch, channels, height, width]."""
 
     schema = (
-        "conv2d(Tensor input, Tensor weight, Tensor? bias=None, int[] stride=1, int[] padding=0, int[] dilation=1, int groups=1) -> Tensor",
-        "conv2d.padding(Tensor input, Tensor weight, Tensor? bias=None, int[] stride=1, str padding='valid', int[] dilation=1, int groups=1) -> Tensor",
+        "conv2d(Tensor input, Tensor weight, Tensor? bias=None, int[] stride=[1], int[] padding=[0], int[] dilation=[1], int groups=1) -> Tensor",
+        "conv2d.padding(Tensor input, Tensor weight, Tensor? bias=None, int[] stride=[1], str padding='valid', int[] dilation=[1], int groups=1) -> Tensor",
     )
     aliases = ("nn.functional.conv2d",)
     dims = 2
@@ -386,8 +394,8 @@ class Conv3d(_Plain):
     """Convolution over three dimensions: input [batch, channels, depth, height, width]."""
 
     schema = (
-        "conv3d(Tensor input, Tensor weight, Tensor? bias=None, int[] stride=1, int[] padding=0, int[] dilation=1, int groups=1) -> Tensor",
-        "conv3d.padding(Tensor input, Tensor weight, Tensor? bias=None, int[] stride=1, str padding='valid', int[] dilation=1, int groups=1) -> Tensor",
+        "conv3d(Tensor input, Tensor weight, Tensor? bias=None, int[] stride=[1], int[] padding=[0], int[] dilation=[1], int groups=1) -> Tensor",
+        "conv3d.padding(Tensor input, Tensor weight, Tensor? bias=None, int[] stride=[1], str padding='valid', int[] dilation=[1], int groups=1) -> Tensor",
     )
     aliases = ("nn.functional.conv3d",)
     dims = 3
@@ -414,7 +422,7 @@ class _Transposed(Composite):
 class ConvTranspose1d(_Transposed):
     """Transposed convolution over one dimension."""
 
-    schema = "conv_transpose1d(Tensor input, Tensor weight, Tensor? bias=None, int[] stride=1, int[] padding=0, int[] output_padding=0, int groups=1, int[] dilation=1) -> Tensor"
+    schema = "conv_transpose1d(Tensor input, Tensor weight, Tensor? bias=None, int[] stride=[1], int[] padding=[0], int[] output_padding=[0], int groups=1, int[] dilation=[1]) -> Tensor"
     aliases = ("nn.functional.conv_transpose1d",)
     dims = 1
 
@@ -422,7 +430,7 @@ class ConvTranspose1d(_Transposed):
 class ConvTranspose2d(_Transposed):
     """Transposed convolution over two dimensions."""
 
-    schema = "conv_transpose2d(Tensor input, Tensor weight, Tensor? bias=None, int[] stride=1, int[] padding=0, int[] output_padding=0, int groups=1, int[] dilation=1) -> Tensor"
+    schema = "conv_transpose2d(Tensor input, Tensor weight, Tensor? bias=None, int[] stride=[1], int[] padding=[0], int[] output_padding=[0], int groups=1, int[] dilation=[1]) -> Tensor"
     aliases = ("nn.functional.conv_transpose2d",)
     dims = 2
 
@@ -430,7 +438,7 @@ class ConvTranspose2d(_Transposed):
 class ConvTranspose3d(_Transposed):
     """Transposed convolution over three dimensions."""
 
-    schema = "conv_transpose3d(Tensor input, Tensor weight, Tensor? bias=None, int[] stride=1, int[] padding=0, int[] output_padding=0, int groups=1, int[] dilation=1) -> Tensor"
+    schema = "conv_transpose3d(Tensor input, Tensor weight, Tensor? bias=None, int[] stride=[1], int[] padding=[0], int[] output_padding=[0], int groups=1, int[] dilation=[1]) -> Tensor"
     aliases = ("nn.functional.conv_transpose3d",)
     dims = 3
 
