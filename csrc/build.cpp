@@ -1,6 +1,8 @@
 // Reading nested Python data into tensors and writing tensors out as nested lists.
 #include "build.h"
 
+#include "tape.h"
+
 #include "geometry.h"
 
 namespace rl {
@@ -28,7 +30,18 @@ static Ref host_copy(Tensor* t) {
   return Ref(PyObject_CallMethod(as_object(t), "cpu", nullptr));
 }
 
+// The tensor whose elements a level's tensor shows; raises where it stands for many.
+static Ref behind(Tensor* t, const char* what) {
+  PyObject* handler = PyDict_GetItemString(autograd_callbacks, "wrapped_value");
+  if (!handler) return PyErr_Format(PyExc_RuntimeError, "%s: function transforms are not loaded", what), Ref();
+  return Ref(PyObject_CallFunction(handler, "Os", as_object(t), what));
+}
+
 PyObject* tensor_item(Tensor* t) {
+  if (t->keys & kKeyFunctorch) {
+    Ref value = behind(t, "item");
+    return value ? tensor_item(as_tensor(value.p)) : nullptr;
+  }
   if (t->numel != 1)
     return PyErr_Format(PyExc_RuntimeError, "a Tensor with %lld elements cannot be converted to Scalar", static_cast<long long>(t->numel)), nullptr;
   if (t->device.type == kMeta) return PyErr_SetString(PyExc_RuntimeError, "Tensor.item() cannot be called on meta tensors"), nullptr;
@@ -54,6 +67,10 @@ static PyObject* list_of(Tensor* t, const char* at, int dim) {
 }
 
 PyObject* tensor_to_list(Tensor* t) {
+  if (t->keys & kKeyFunctorch) {
+    Ref value = behind(t, "tolist");
+    return value ? tensor_to_list(as_tensor(value.p)) : nullptr;
+  }
   if (t->device.type == kMeta) return PyErr_SetString(PyExc_NotImplementedError, "Cannot copy out of meta tensor; no data!"), nullptr;
   Ref host = host_copy(t);
   if (!host || !check_host_data(as_tensor(host.p), "tolist")) return nullptr;

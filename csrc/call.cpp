@@ -413,6 +413,11 @@ static PyObject* o_autograd(PyObject* self, PyObject* args) {
   scan_args(self_op(self), bound.args, &scan, tls.grad_enabled);
   return call_recorded(self_op(self), bound.args, scan.requires_grad, PyTuple_GET_ITEM(args, 0));
 }
+// call(*bound): the whole call, keys and all, for arguments that are bound already.
+static PyObject* o_call(PyObject* self, PyObject* args) {
+  Bound bound;
+  return bound_from_tuple(self, args, &bound) ? overload_call(self_op(self), bound.args) : nullptr;
+}
 // backend(*bound): plan and kernel only; in-place forms still count as a write.
 static PyObject* o_backend(PyObject* self, PyObject* args) {
   Bound bound;
@@ -476,6 +481,7 @@ static PyObject* o_plan_count(PyObject* self, void*) {
 
 static PyMethodDef overload_methods[] = {{"redispatch", o_redispatch, METH_VARARGS, "autograd and backend, whatever the keys say"},
                                          {"autograd", o_autograd, METH_VARARGS, "autograd(runner, *bound): the tape around a stand-in for the backend"},
+                                         {"call", o_call, METH_VARARGS, "call(*bound): the whole call, keys and all"},
                                          {"backend", o_backend, METH_VARARGS, "plan and kernel only"},
                                          {"into", o_into, METH_VARARGS, "into(bound, outs): write given outputs"},
                                          {"bind", o_bind, METH_VARARGS, "bind(args, kwargs) -> (bound, out), or None"},

@@ -285,7 +285,13 @@ bool copy_slices_apply(Node* n, PyObject** grads, PyObject** out) {
   DType base_dtype, dtype;
   if (!read_geometry(n->saved()[0].value, base_sizes, base_strides, &base_ndim, &base_offset, &base_dtype)) return false;
   if (!read_geometry(n->saved()[1].value, sizes, strides, &ndim, &offset, &dtype)) return false;
-  Ref result(as_object(tensor_empty(base_sizes, base_strides, base_ndim, base_dtype, as_tensor(grads[0])->device)));
+  Ref result;
+  if (as_tensor(grads[0])->keys) {   // of a subclass or a level: what is written below must be one too
+    Ref size(int_tuple(base_sizes, base_ndim)), stride(int_tuple(base_strides, base_ndim));
+    result = Ref(size && stride ? call_method(grads[0], "new_empty_strided", size.p, stride.p) : nullptr);
+  } else {
+    result = Ref(as_object(tensor_empty(base_sizes, base_strides, base_ndim, base_dtype, as_tensor(grads[0])->device)));
+  }
   if (!result) return false;
   Ref copied(call_method(result.p, "copy_", grads[0]));
   if (!copied) return false;

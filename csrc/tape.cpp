@@ -266,7 +266,7 @@ int tape_traverse(Tensor* t, visitproc visit, void* arg) {
   if (t->extra) {
     Py_VISIT(t->extra->hooks);
     Py_VISIT(t->extra->post_accumulate);
-    Py_VISIT(t->extra->tangent);
+    Py_VISIT(t->extra->wrapped);
   }
   return 0;
 }
@@ -591,7 +591,7 @@ void tape_free_autograd(Tensor* t) {
     t->extra = nullptr;
     Py_XDECREF(x->hooks);
     Py_XDECREF(x->post_accumulate);
-    Py_XDECREF(x->tangent);
+    Py_XDECREF(x->wrapped);
     delete x;
   }
 }

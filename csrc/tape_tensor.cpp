@@ -172,24 +172,45 @@ static int set_post_hooks(PyObject* self, PyObject* value, void*) {
   return 0;
 }
 
-// Forward-mode tangent: any object (the Python side keeps a level and a tensor together), or None.
-static PyObject* get_tangent(PyObject* self, void*) {
+// What stands behind a tensor of a function transform: the level and the values it works on, or None.
+static PyObject* get_wrapped(PyObject* self, void*) {
   AutogradExtra* x = as_tensor(self)->extra;
-  return Py_NewRef(x && x->tangent ? x->tangent : Py_None);
+  return Py_NewRef(x && x->wrapped ? x->wrapped : Py_None);
 }
-static int set_tangent(PyObject* self, PyObject* value, void*) {
+static int set_wrapped(PyObject* self, PyObject* value, void*) {
   Tensor* t = as_tensor(self);
   AutogradExtra* x = tensor_extra(t);
   bool on = value && value != Py_None;
-  Py_XSETREF(x->tangent, on ? Py_NewRef(value) : nullptr);
-  if (on) t->keys |= kKeyForwardAD;
-  else t->keys &= ~static_cast<uint32_t>(kKeyForwardAD);
+  Py_XSETREF(x->wrapped, on ? Py_NewRef(value) : nullptr);
+  if (on) t->keys |= kKeyFunctorch;
+  else t->keys &= ~static_cast<uint32_t>(kKeyFunctorch);
   return 0;
 }
 
 // --- leaving the graph ---------------------------------------------------------------------------------------------
 
-static PyObject* m_detach(PyObject* self, PyObject*) { return as_object(tensor_shallow_copy(as_tensor(self), true)); }
+// Tensors of a function transform leave the graph at every level: Python knows the levels.
+static PyObject* call_wrapped(const char* what, PyObject* self) {
+  PyObject* handler = PyDict_GetItemString(autograd_callbacks, what);
+  if (!handler) return PyErr_Format(PyExc_RuntimeError, "%s: function transforms are not loaded", what), nullptr;
+  return PyObject_CallOneArg(handler, self);
+}
+
+static PyObject* m_detach(PyObject* self, PyObject*) {
+  if (as_tensor(self)->keys & kKeyFunctorch) return call_wrapped("wrapped_detach", self);
+  return as_object(tensor_shallow_copy(as_tensor(self), true));
+}
+
+// mark_view(out, base, multi_output): `out`, made by a handler, is a view of `base` as far as the tape knows.
+static PyObject* py_mark_view(PyObject*, PyObject* args) {
+  PyObject *out, *base;
+  int multi = 0;
+  if (!PyArg_ParseTuple(args, "O!O!|p", TensorType, &out, TensorType, &base, &multi)) return nullptr;
+  if (out == base || tls.inference) Py_RETURN_NONE;
+  tensor_share_version(as_tensor(base), as_tensor(out));
+  if (!tape_set_view(as_tensor(out), as_tensor(base), multi)) return nullptr;
+  Py_RETURN_NONE;
+}
 
 static PyObject* m_detach_(PyObject* self, PyObject*) {
   Tensor* t = as_tensor(self);
@@ -268,7 +289,7 @@ static PyGetSetDef tensor_getset[] = {
     {"_base", get_base, nullptr, "the tensor this one is a view of, or None", nullptr},
     {"_backward_hooks", get_hooks, set_hooks, nullptr, nullptr},
     {"_post_accumulate_grad_hooks", get_post_hooks, set_post_hooks, nullptr, nullptr},
-    {"_tangent", get_tangent, set_tangent, "forward-mode tangent record, or None", nullptr},
+    {"_wrapped", get_wrapped, set_wrapped, "what a function transform keeps behind this tensor, or None", nullptr},
     {}};
 
 static PyMethodDef tensor_methods[] = {
@@ -280,7 +301,10 @@ static PyMethodDef tensor_methods[] = {
     {"backward", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(m_backward)), METH_VARARGS | METH_KEYWORDS, "backward(gradient=None, retain_graph=None, create_graph=False, inputs=None)"},
     {}};
 
-int init_tape_tensor(PyObject*) {
+static PyMethodDef tensor_functions[] = {{"mark_view", py_mark_view, METH_VARARGS, "mark_view(out, base, multi_output=False)"}, {}};
+
+int init_tape_tensor(PyObject* module) {
+  if (PyModule_AddFunctions(module, tensor_functions)) return -1;
   for (PyGetSetDef* g = tensor_getset; g->name; g++) {
     Ref descriptor(PyDescr_NewGetSet(TensorType, g));
     if (!descriptor || PyObject_SetAttrString(as_object(TensorType), g->name, descriptor.p)) return -1;

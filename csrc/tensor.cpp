@@ -153,6 +153,10 @@ Tensor* tensor_alias(Tensor* base, const int64_t* sizes, const int64_t* strides,
 Tensor* tensor_shallow_copy(Tensor* t, bool share_version) {
   Tensor* copy = tensor_alias(t, t->sizes(), t->strides(), t->ndim, t->offset, t->dtype);
   if (copy && share_version && !(t->flags & kInference)) tensor_share_version(t, copy);
+  if (copy && (t->keys & kKeyFunctorch)) {
+    copy->keys |= kKeyFunctorch;
+    tensor_extra(copy)->wrapped = Py_XNewRef(t->extra->wrapped);
+  }
   return copy;
 }
 
@@ -557,6 +561,51 @@ static PyObject* py_make_wrapper(PyObject*, PyObject* args) {
   return as_object(t);
 }
 
+// wrap(value, payload, dim): a tensor of a function transform standing for `value`. dim < 0: with its geometry and its
+// memory; else without dim `dim` and without memory, since no one example is meant.
+static PyObject* py_wrap(PyObject*, PyObject* args) {
+  PyObject *value, *payload;
+  int dim = -1;
+  if (!PyArg_ParseTuple(args, "O!O|i", TensorType, &value, &payload, &dim)) return nullptr;
+  Tensor* v = as_tensor(value);
+  Tensor* t;
+  if (dim < 0) {
+    t = tensor_alias(v, v->sizes(), v->strides(), v->ndim, v->offset, v->dtype);
+  } else {
+    if (dim >= v->ndim) return PyErr_Format(PyExc_IndexError, "wrap: dim %d of a tensor with %d dims", dim, v->ndim), nullptr;
+    int64_t s[kMaxDims], st[kMaxDims];
+    int n = 0;
+    for (int i = 0; i < v->ndim; i++)
+      if (i != dim) s[n] = v->sizes()[i], st[n++] = v->strides()[i];
+    t = tensor_alloc(TensorType, n);
+    if (!t) return nullptr;
+    t->storage = storage_wrap(nullptr, 0, v->device, nullptr, nullptr);
+    t->dtype = v->dtype;
+    t->device = v->device;
+    tensor_set_geometry(t, s, st, n, v->offset);
+  }
+  if (!t) return nullptr;
+  t->flags |= v->flags & kWrappedNumber;
+  if (dim >= 0 && v->requires_grad()) t->flags |= kRequiresGrad;   // what derivative rules ask their arguments
+  tensor_extra(t)->wrapped = Py_NewRef(payload);
+  t->keys |= kKeyFunctorch;
+  return as_object(t);
+}
+
+// rewrap(tensor, value, dim): the geometry of `tensor` follows what an in-place op made of its value.
+static PyObject* py_rewrap(PyObject*, PyObject* args) {
+  PyObject *tensor, *value;
+  int dim = -1;
+  if (!PyArg_ParseTuple(args, "O!O!|i", TensorType, &tensor, TensorType, &value, &dim)) return nullptr;
+  Tensor* v = as_tensor(value);
+  int64_t s[kMaxDims], st[kMaxDims];
+  int n = 0;
+  for (int i = 0; i < v->ndim; i++)
+    if (i != dim) s[n] = v->sizes()[i], st[n++] = v->strides()[i];
+  tensor_set_geometry(as_tensor(tensor), s, st, n, v->offset);
+  Py_RETURN_NONE;
+}
+
 // Makes `tensor` look at what `source` looks at: the `x.data = y` of training loops.
 static PyObject* py_set_data(PyObject*, PyObject* args) {
   PyObject *tensor, *source;
@@ -609,6 +658,8 @@ static PyMethodDef functions[] = {
     {"alias", py_alias, METH_VARARGS, "alias(base, sizes, strides, offset[, dtype]): another geometry over the same bytes"},
     {"shallow_copy", py_shallow_copy, METH_VARARGS, "shallow_copy(tensor, share_version=True, type=Tensor): same bytes, no history"},
     {"make_wrapper", py_make_wrapper, METH_VARARGS, "make_wrapper(cls, sizes, strides, dtype, device): geometry without bytes"},
+    {"wrap", py_wrap, METH_VARARGS, "wrap(value, payload, dim=-1): a tensor of a function transform"},
+    {"rewrap", py_rewrap, METH_VARARGS, "rewrap(tensor, value, dim=-1): take over a changed geometry"},
     {"set_data", py_set_data, METH_VARARGS, "set_data(tensor, source)"},
     {"bump_version", py_bump, METH_O, "count an in-place write"},
     {"view_strides", py_view_strides, METH_VARARGS, "view_strides(tensor, sizes): strides of such a view, or None"},

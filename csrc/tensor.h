@@ -32,7 +32,7 @@ struct AutogradExtra {
   PyObject* hooks = nullptr;              // dict: tensor hooks (backward_hooks)
   PyObject* post_accumulate = nullptr;    // dict: post-accumulate-grad hooks
   Node* accumulator = nullptr;            // weak: the leaf's AccumulateGrad node while one lives
-  PyObject* tangent = nullptr;            // forward-mode tangent (a Tensor), with its level
+  PyObject* wrapped = nullptr;            // what a function transform's level keeps behind this tensor (dispatch/levels)
   bool retains_grad = false;
 };
 
@@ -96,7 +96,7 @@ Tensor* tensor_alloc(PyTypeObject* type, int ndim);                 // geometry 
 void tensor_finish_geometry(Tensor* t);                             // numel and flags from sizes/strides
 Tensor* tensor_empty(const int64_t* sizes, const int64_t* strides, int ndim, DType dtype, Device device);  // strides null: contiguous
 Tensor* tensor_alias(Tensor* base, const int64_t* sizes, const int64_t* strides, int ndim, int64_t offset, DType dtype);
-Tensor* tensor_shallow_copy(Tensor* t, bool share_version);         // same storage and geometry, no history
+Tensor* tensor_shallow_copy(Tensor* t, bool share_version);         // same storage, geometry and level, no history
 Version* tensor_version(Tensor* t);                                 // makes one if there is none
 void tensor_share_version(Tensor* from, Tensor* to);
 inline void tensor_bump(Tensor* t) { tensor_version(t)->value++; }

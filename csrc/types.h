@@ -70,11 +70,10 @@ extern int num_devices;
 enum Key : uint32_t {
   kKeySubclass = 1u << 0,        // tensor subclass with __torch_function__ / __torch_dispatch__
   kKeyMode = 1u << 1,            // a TorchFunctionMode or TorchDispatchMode is active
-  kKeyFunctorch = 1u << 2,       // vmap / grad / jvp level, or a tensor wrapped by one
+  kKeyFunctorch = 1u << 2,       // a vmap, grad or jvp level is active, or a tensor belongs to one
   kKeyFunctionalize = 1u << 3,
   kKeyAutocast = 1u << 4,
   kKeyTracer = 1u << 5,
-  kKeyForwardAD = 1u << 6,       // a dual tensor
   kKeyShow = 1u << 7,            // RUSHLIGHT_SHOW=dispatch
   kKeyOverride = 1u << 8,        // the op itself has registered kernels (library.impl)
 };

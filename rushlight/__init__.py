@@ -112,6 +112,8 @@ _SUBPACKAGES = frozenset(("codegen", "devices", "fft", "func", "library", "linal
 def __getattr__(name: str) -> object:
     if name in _SUBPACKAGES:
         return _importlib.import_module(f".{name}", __name__)
+    if name == "vmap":
+        return _importlib.import_module(".func", __name__).vmap
     raise AttributeError(f"module 'rushlight' has no attribute {name!r}")
 
 

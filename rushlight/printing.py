@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from . import _C
-from .autograd.forward_ad import KEY_FORWARD_AD, unpack_dual
+from .autograd.forward_ad import unpack_dual
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +219,7 @@ def history(t: _C.Tensor) -> Iterator[str]:
         yield f"grad_fn=<{node.name()}>"
     elif getattr(t, "requires_grad", False):
         yield "requires_grad=True"
-    tangent = unpack_dual(t).tangent if t._keys & KEY_FORWARD_AD else None
+    tangent = unpack_dual(t).tangent if t._wrapped is not None else None
     if tangent is not None:
         yield f"tangent={tangent}"
 

@@ -17,7 +17,8 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from .. import _C
-from . import forward_ad
+from ..op import levels
+from .function_levels import apply_at_level
 from .grad_mode import no_grad
 
 _FRESH, _DIRTY, _NOT_DIFFERENTIABLE = 0, 1, 2
@@ -184,6 +185,34 @@ class Function(metaclass=FunctionMeta):
         """Run forward and record one node for it."""
         return apply(cls, args, kwargs)
 
+    @classmethod
+    def _has_setup_context(cls) -> bool:
+        return has_setup_context(cls)
+
+    @classmethod
+    def _has_own_vmap(cls) -> bool:
+        return cls.vmap is not Function.vmap
+
+    @classmethod
+    def _new_context(cls, args: tuple) -> BackwardCFunction:
+        """A context for one call."""
+        ctx = cls._backward_cls()
+        ctx._tensor_inputs = [isinstance(a, _C.Tensor) for a in args]
+        ctx.needs_input_grad = tuple([t and a.requires_grad for t, a in zip(ctx._tensor_inputs, args, strict=True)])
+        return ctx
+
+    @classmethod
+    def _record(cls, args: tuple, made: Any) -> Any:
+        """Outputs computed elsewhere from `args`, recorded with this Function's backward."""
+        ctx = cls._new_context(args)
+        records = _C.is_grad_enabled() and True in ctx.needs_input_grad
+        edges = _C._collect_edges(*args) if records else ()
+        with no_grad():
+            cls.setup_context(ctx, args, made)
+        is_tuple = isinstance(made, tuple)
+        outputs = _finish(ctx, args, made if is_tuple else (made,), edges, records)
+        return outputs if is_tuple else outputs[0]
+
 
 Function.vjp = Function.__dict__["backward"]
 
@@ -200,34 +229,24 @@ def apply(cls: type[Function], args: tuple, kwargs: dict[str, Any]) -> Any:
         bound = inspect.signature(cls.forward).bind(*args, **kwargs)
         bound.apply_defaults()
         args = bound.args
-    ctx = cls._backward_cls()
-    ctx._tensor_inputs = [isinstance(a, _C.Tensor) for a in args]
-    ctx.needs_input_grad = needs = tuple([t and a.requires_grad for t, a in zip(ctx._tensor_inputs, args, strict=True)])
+    if levels.state.stack:
+        return apply_at_level(cls, args, apply)
+    ctx = cls._new_context(args)
     grad_mode = _C.is_grad_enabled()
-    records = grad_mode and True in needs
+    records = grad_mode and True in ctx.needs_input_grad
     edges = _C._collect_edges(*args) if records else ()
-    tangents = forward_ad.tangents_of(args)
     _C._set_grad_enabled(False)
     try:
-        made = _run_forward(cls, ctx, args, tangents is not None)
+        if not has_setup_context(cls):
+            made = cls.forward(ctx, *args)
+        else:
+            made = cls.forward(*args)
+            cls.setup_context(ctx, args, made)
     finally:
         _C._set_grad_enabled(grad_mode)
     is_tuple = isinstance(made, tuple)
     outputs = _finish(ctx, args, made if is_tuple else (made,), edges, records)
-    if tangents is not None:
-        _attach_tangents(cls, ctx, tangents, outputs)
     return outputs if is_tuple else outputs[0]
-
-
-def _run_forward(cls: type[Function], ctx: BackwardCFunction, args: tuple, has_tangents: bool) -> Any:
-    if has_tangents:
-        with forward_ad.without_tangents():
-            return _run_forward(cls, ctx, args, False)
-    if not has_setup_context(cls):
-        return cls.forward(ctx, *args)
-    made = cls.forward(*args)
-    cls.setup_context(ctx, args, made)
-    return made
 
 
 def _finish(ctx: BackwardCFunction, args: tuple, outputs: tuple, edges: tuple, records: bool) -> tuple:
@@ -259,17 +278,6 @@ def _finish(ctx: BackwardCFunction, args: tuple, outputs: tuple, edges: tuple, r
         ctx._node = weakref.ref(node)
         ctx.to_save = ()
     return tuple(finished)
-
-
-def _attach_tangents(cls: type[Function], ctx: BackwardCFunction, tangents: tuple, outputs: tuple) -> None:
-    with forward_ad.without_tangents():
-        made = cls.jvp(ctx, *tangents)
-    made = made if isinstance(made, tuple) else (made,)
-    if len(made) != len(outputs):
-        raise RuntimeError(f"{cls.__name__}.jvp returned {len(made)} tangents for {len(outputs)} outputs")
-    for output, tangent in zip(outputs, made, strict=True):
-        if tangent is not None and isinstance(output, _C.Tensor):
-            forward_ad.set_tangent(output, tangent)
 
 
 def once_differentiable(fn: Callable) -> Callable:

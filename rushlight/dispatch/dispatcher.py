@@ -1,7 +1,8 @@
 """The Python dispatcher: one call, walked through its keys from the outermost in.
 
 Enters: an overload and its bound arguments, from the core. Leaves: the result. Order: `__torch_function__` modes and
-subclasses; registered kernels above autograd; forward-mode AD; autograd around `__torch_dispatch__` modes and
+subclasses; levels of function
+transforms; registered kernels above autograd; autograd around `__torch_dispatch__` modes and
 subclasses; registered backend kernels; the op's own kernel.
 """
 
@@ -15,13 +16,12 @@ from typing import Any
 
 from .. import _C, show
 from .._C import Tensor
-from ..autograd.forward_ad import jvp_call
-from ..op import ops
+from ..op import levels, ops
 from ..op.definition import explain_mismatch
 from ..op.out import call_out
 from ..op.pointwise import device_of
-from . import table
-from .keys import AUTOGRAD_OF, FORWARD_AD, SHOW, SUBCLASS, DispatchKey, DispatchKeySet, backend_of
+from . import grad_level, jvp_level, table, vmap_level  # noqa: F401 - interpreters of levels
+from .keys import AUTOGRAD_OF, FUNCTORCH, SHOW, SUBCLASS, DispatchKey, DispatchKeySet, backend_of
 from .modes import below, state
 
 _ABOVE_AUTOGRAD = (DispatchKey.PreDispatch, DispatchKey.Functionalize, DispatchKey.Autocast, DispatchKey.Tracer, DispatchKey.ADInplaceOrView)
@@ -96,18 +96,23 @@ def route(overload: Any, args: tuple) -> Any:
         handled = torch_function(overload, args, tensors)
         if handled is not NotImplemented:
             return handled
+    if any(t._keys & FUNCTORCH for t in tensors):
+        args = levels.map_args(levels.alive, args)   # a transform that ended leaves the values its tensors stood for
+        tensors = tensors_of(args)
+    if levels.state.stack:
+        level = levels.state.stack[-1]
+        levels.state.is_internal = _C.in_rule()
+        return _C.own_call(levels.interpreters[level.kind], level, overload, args, tensors)
+    return below_levels(overload, args, tensors)
+
+
+def below_levels(overload: Any, args: tuple, tensors: list[Tensor]) -> Any:
+    """Registered kernels, autograd and what is below it."""
     name = registered_name(overload)
     device = device_of(args)
     above = registered_above(overload, name, args, device)
     if above is not None:
         return above[0]
-    if any(t._keys & FORWARD_AD for t in tensors):
-        return jvp_call(overload, args)
-    return below_forward_ad(overload, args, tensors, name, device)
-
-
-def below_forward_ad(overload: Any, args: tuple, tensors: list[Tensor], name: str, device: Any) -> Any:
-    """Autograd and what is below it."""
     if is_composite(overload):
         return overload.redispatch(*args)
     if wants_torch_dispatch(tensors):
@@ -290,6 +295,8 @@ def keyset_of(overload: Any, args: tuple) -> DispatchKeySet:
     keys: list[Any] = []
     if state.function_modes or overloaded_types(tensors):
         keys.append(DispatchKey.PythonMode)
+    if levels.state.stack:
+        keys.append(DispatchKey.FuncTorchDynamicLayer)
     if _C.is_grad_enabled() and overload.records and any(t.requires_grad for t in tensors):
         keys.append(autograd_keys(device)[0])
     if wants_torch_dispatch(tensors):

@@ -15,6 +15,7 @@ class Composite(OpDefinition):
     """A definition whose body is written with other ops."""
 
     kind = KIND_PYTHON
+    body = True
 
     def compute(self, *args: Any) -> Any:
         """The result, from the bound arguments."""

@@ -46,6 +46,9 @@ class OpDefinition:
     spread: ClassVar[bool] = False           # f(a, b) means f([a, b])
     differentiable: ClassVar[bool] = True
     custom: ClassVar[bool] = False           # made by rushlight.library: never decomposed
+    body: ClassVar[bool] = False             # `run` is written with ops: transforms pass through it
+    batch: ClassVar[str | None] = None       # how vmap runs it: see op/batching.py
+    vmap: ClassVar[Callable | None] = None   # vmap(self, level, args, dims): a batching rule of its own, see op/batching.py
     kind: ClassVar[int] = KIND_PYTHON
     vjp: ClassVar[Callable | None] = None
 
@@ -204,6 +207,7 @@ class InplaceSwitch(OpDefinition):
     """`relu(x, inplace=True)`: the op, or its in-place form."""
 
     out = False
+    body = True
 
     def __init__(self, schema: Schema) -> None:
         last = Param("inplace", "bool", False, False)
@@ -287,6 +291,11 @@ def install_operator(tensor_type: type, special: str, name: str) -> None:
     is_reflected = base[0] == "r" and base[1:] in _IN_PLACE
     target = name + "_" if is_inplace and name + "_" in ops else name
     setattr(tensor_type, special, make_op(target, name, target != name, REFLECTED if is_reflected else OPERATOR))
+
+
+def is_body(overload: Any) -> bool:
+    """Whether transforms pass through the op, seeing the ops it is written with instead."""
+    return overload.definition.body and not overload.records
 
 
 def explain_mismatch(op: Any, args: tuple, kwargs: dict[str, Any]) -> None:

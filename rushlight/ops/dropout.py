@@ -39,6 +39,7 @@ class DropoutFamily(Composite):
     method = False
     out = False
     per_feature = False
+    batch = "random"
 
     def compute(self, input, p, train):
         check_probability(self.name, p)

@@ -15,10 +15,11 @@ from typing import Any
 
 from .. import _C
 from ..dtype import finfo, iinfo
-from ..op import Composite, OpDefinition, find_op
+from ..op import Composite, OpDefinition, find_op, levels
 from ..op.definition import KIND_PLANNED
 from ..op.factory import check_options, check_sizes, default_device
 from ..op.out import resize_output
+from ..op.random_level import draw_into
 from ..promotion import default_dtype
 
 FLOATS = (_C.float16, _C.bfloat16, _C.float32, _C.float64)
@@ -29,6 +30,12 @@ COUNTABLE = frozenset((_C.bool, _C.uint8, _C.int8, _C.int16, _C.int32, _C.int64,
 
 def draw(name: str, generator: Any, out: Any, *parameters: Any, reads: tuple = ()) -> Any:
     """Fill `out` by the core's sampler `name`; tensors in `reads` give per-element parameters."""
+    if levels.state.stack or out._wrapped is not None:
+        return draw_into(name, out, lambda t: _draw(name, generator, t, parameters, reads))
+    return _draw(name, generator, out, parameters, reads)
+
+
+def _draw(name: str, generator: Any, out: Any, parameters: tuple, reads: tuple) -> Any:
     if not _C.sample(generator, name, (out, *reads), *parameters) and not out.is_meta:
         host = _C.empty(out.shape, out.stride() if out._is_dense() else None, out.dtype, "cpu")
         _C.sample(generator, name, (host, *(r.to("cpu") for r in reads)), *parameters)
@@ -91,6 +98,12 @@ def normal_law(dtype: Any, mean: float, std: float) -> tuple:
 
 def draw_law(law: tuple, out: Any, generator: Any) -> Any:
     """Fill `out`, of any dtype, by a law made for it."""
+    if levels.state.stack or out._wrapped is not None:
+        return draw_into(law[0], out, lambda t: _draw_law(law, t, generator))
+    return _draw_law(law, out, generator)
+
+
+def _draw_law(law: tuple, out: Any, generator: Any) -> Any:
     target = as_real(out) if out.dtype.is_complex else out
     if not _C.sample(generator, law[0], (target,), *law[1:]):
         draw(law[0], generator, target, *law[1:])
@@ -232,6 +245,7 @@ class Fill(OpDefinition):
 
     function = False
     out = False
+    batch = "random"
 
     def __init__(self, schema: Any, is_inplace: bool = False) -> None:
         super().__init__(schema)
@@ -379,6 +393,7 @@ class RandomFactory(OpDefinition):
     method = False
     out = False
     differentiable = False
+    batch = "random"
 
     def default(self) -> Any:
         """The dtype when none is given."""
@@ -497,6 +512,7 @@ class RandomLike(Composite):
     method = False
     out = False
     differentiable = False
+    batch = "random"
 
     def compute(self, *args: Any) -> Any:
         input, *own, generator, dtype, layout, device, pin_memory, requires_grad, memory_format = args

@@ -1,0 +1,212 @@
+"""The interpreter of `jvp` levels: every op computes its result and the tangent of its result, one level down.
+
+Enters: a call with tensors of the innermost jvp level. Leaves: results that carry tangents. Views are applied to the
+tangent; pointwise ops have a forward form derived from their expression; everything else transposes its reverse rule (the
+vjp is linear in its gradient, and the vjp of a linear map is its transpose). Refuses: writes to tensors made outside the
+transformed function, and ops without a derivative.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import _C
+from ..autograd.backward import grad
+from ..op import levels
+from ..op.definition import find_op, is_body
+from ..op.levels import Dual, behind
+from ..op.pointwise import Pointwise
+from ..op.tangent import jvp_form
+from .grad_level import check_target
+
+
+def interpret(level: levels.JvpLevel, overload: Any, args: tuple, tensors: list[Any]) -> Any:
+    """One call at a jvp level."""
+    if is_body(overload):
+        made = overload.run(*args)
+        return made if level.is_ambient else levels.map_tensors(lambda t: levels.dual(level, t) if behind(t, level) is None else t, made)
+    if (overload.inplace or level.is_ambient) and all(behind(t, level) is None for t in tensors):
+        return levels.below(level, overload.call, *args)
+    if overload.inplace and behind(args[0], level) is None:
+        if level.is_ambient:
+            levels.adopt(args[0], level)
+        else:
+            check_target(level, overload, args[0])
+    grad_mode = _C.is_grad_enabled()
+
+    def runner(*_: Any) -> Any:
+        return levels.below(level, push, level, overload, args, grad_mode=grad_mode)
+
+    if overload.inplace or any(t.requires_grad and behind(t, level) is not None for t in tensors):
+        own = levels.map_args(lambda t: levels.dual(level, t) if t.requires_grad and behind(t, level) is None else t, args)
+        return overload.autograd(runner, *own)
+    return runner()
+
+
+def push(level: levels.JvpLevel, overload: Any, args: tuple) -> Any:
+    """Values and tangents one level down."""
+    values = levels.map_args(lambda t: levels.lowered(t, level), args)
+    places = [(i, k, t) for i, k, t in duals(level, args)]
+    if overload.inplace:
+        return push_inplace(level, overload, args, values, places)
+    result = overload.call(*values)
+    tangents = tangents_of(overload, values, places, result) if places else None
+    many = isinstance(result, (tuple, list))
+    outs = list(result) if many else [result]
+    made = []
+    for k, r in enumerate(outs):
+        if not isinstance(r, _C.Tensor):
+            made.append(r)
+        elif not many and args and r is values[0]:
+            return args[0]
+        else:
+            made.append(levels.dual(level, r, tangents[k] if tangents is not None else None))
+            if overload.is_view and behind(args[0], level) is not None:
+                _C.mark_view(made[-1], args[0], many)
+    if not many:
+        return made[0]
+    kinds = iter(made)
+    return levels.map_tensors(lambda _: next(kinds), result) if all(isinstance(r, _C.Tensor) for r in outs) else type(result)(made)
+
+
+def duals(level: levels.JvpLevel, args: tuple) -> list[tuple[int, int | None, Any]]:
+    """(argument, position in it for lists, tangent) of every tensor with a tangent."""
+    found: list[tuple[int, int | None, Any]] = []
+    for i, a in enumerate(args):
+        for k, t in enumerate(a) if isinstance(a, (list, tuple)) else ((None, a),):
+            if isinstance(t, _C.Tensor):
+                w = behind(t, level)
+                if w is not None and w.tangent is not None:
+                    found.append((i, k, w.tangent))
+    return found
+
+
+def push_inplace(level: levels.JvpLevel, overload: Any, args: tuple, values: tuple, places: list) -> Any:
+    """The tangent first, from the values before the write; then the write, and the same write to the tangent."""
+    target = args[0]
+    tangent = None
+    if places:
+        before = (values[0].clone(), *values[1:])
+        out = overload.call(*levels.map_args(lambda t: t, (before[0].clone(), *values[1:])))
+        tangent = tangents_of(overload, before, places, out)[0]
+        if tangent is not None and tangent.shape != values[0].shape:
+            tangent = tangent.expand(values[0].shape)
+    overload.call(*values)
+    _C.rewrap(target, values[0])
+    w = behind(target, level)
+    if tangent is None:
+        if w.tangent is not None:
+            w.tangent.zero_()
+    elif w.tangent is not None and w.tangent.shape == tangent.shape and not w.tangent._overlaps_itself():
+        w.tangent.copy_(tangent)
+    else:
+        give_tangent(level, target, w, tangent)
+    return target
+
+
+def give_tangent(level: levels.JvpLevel, target: Any, w: Dual, tangent: Any) -> None:
+    """A tangent for a tensor that had none; a view's base gets one too, so that both see it."""
+    base = target._base
+    root = None if base is None else behind(base, level)
+    if root is None or root.tangent is not None:
+        w.tangent = tangent if tangent.dtype is w.value.dtype else tangent.to(w.value.dtype)
+        return
+    root.tangent = find_op("empty_like")(root.value).zero_()
+    shift = root.tangent.storage_offset() - root.value.storage_offset()
+    w.tangent = root.tangent.as_strided(tuple(w.value.shape), w.value.stride(), w.value.storage_offset() + shift)
+    w.tangent.copy_(tangent)
+
+
+# --- tangents of one op -----------------------------------------------------------------------------------------------------
+
+
+def tangents_of(overload: Any, values: tuple, places: list, result: Any) -> list[Any]:
+    """The tangents of the results (None: zero), from the tangents in `places`."""
+    definition = overload.definition
+    outs = list(result) if isinstance(result, (tuple, list)) else [result]
+    if overload.is_view:
+        made = overload.call(places[0][2], *values[1:])
+        return list(made) if isinstance(made, (tuple, list)) else [made]
+    if not definition.differentiable or not overload.records:
+        if definition.custom:
+            raise NotImplementedError(f"{overload.name}: a custom op needs register_autograd to be used with forward mode")
+        return [None] * len(outs)
+    if isinstance(definition, Pointwise) and all(k is None for _, k, _ in places):
+        usable = [(i, t) for i, _, t in places]
+        made = jvp_form(overload, tuple(i for i, _ in usable)).call(*[t for _, t in usable], *values)
+        made = list(made) if isinstance(made, (tuple, list)) else [made]
+        return [m if is_differentiable(o) else None for m, o in zip(made, outs, strict=True)]
+    return transposed(overload, values, places, outs)
+
+
+def is_differentiable(t: Any) -> bool:
+    """Only floating point and complex results have tangents."""
+    return isinstance(t, _C.Tensor) and (t.dtype.is_floating_point or t.dtype.is_complex)
+
+
+def transposed(overload: Any, values: tuple, places: list, outs: list[Any]) -> list[Any]:
+    """The tangents, by differentiating the reverse rule by its gradient."""
+    level = levels.GradLevel()
+    followed = [k for k, o in enumerate(outs) if is_differentiable(o)]
+    answer: list[Any] = [None] * len(outs)
+    if not followed:
+        return answer
+    before = _C.is_grad_enabled()
+    _C._set_grad_enabled(True)
+    try:
+        with levels.opened(level):
+            level.outer_grad_mode = before
+            weights = {k: levels.track(level, find_op("zeros_like")(levels_free(outs[k]))).requires_grad_() for k in followed}
+            pulled = reverse(level, overload, values, places, outs, weights)
+            pairs = [(p, levels.track(level, t)) for p, (_, _, t) in zip(pulled, places, strict=True) if p is not None and p.requires_grad]
+            if pairs:
+                pairs = [(p, t if p.shape == t.shape else t.expand(p.shape)) for p, t in pairs]
+                made = grad([p for p, _ in pairs], [weights[k] for k in followed], [as_type(t, p) for p, t in pairs], create_graph=True, allow_unused=True)
+                for k, m in zip(followed, made, strict=True):
+                    answer[k] = None if m is None else levels.lowered(m, level)
+    finally:
+        _C._set_grad_enabled(before)
+    return [a if a is None or a.dtype is o.dtype else a.to(o.dtype) for a, o in zip(answer, outs, strict=True)]
+
+
+def levels_free(t: Any) -> Any:
+    """A result outside any graph: only its shape is of interest."""
+    return t.detach()
+
+
+def as_type(t: Any, like: Any) -> Any:
+    """The tangent in the type of the gradient it is paired with."""
+    return t if t.dtype is like.dtype else t.to(like.dtype)
+
+
+def reverse(level: levels.GradLevel, overload: Any, values: tuple, places: list, outs: list[Any], weights: dict[int, Any]) -> list[Any]:
+    """The op's reverse rule at `weights`: one gradient per place."""
+    definition = overload.definition
+    marked = {(i, k) for i, k, _ in places}
+
+    def shown(i: int, k: int | None, t: Any) -> Any:
+        if not isinstance(t, _C.Tensor):
+            return t
+        made = levels.track(level, t)
+        return made.requires_grad_() if (i, k) in marked else made
+
+    args = [[shown(i, k, t) for k, t in enumerate(a)] if isinstance(a, (list, tuple)) and any(isinstance(t, _C.Tensor) for t in a) else shown(i, None, a) for i, a in enumerate(values)]
+    saved = definition.saved_names()
+    kept = [a for p, a in zip(definition.spec.params, args, strict=True) if p.name in saved]
+    if "result" in saved:
+        results = [levels.track(level, o) if isinstance(o, _C.Tensor) else o for o in outs]
+        kept.append(results[0] if len(outs) == 1 else tuple(results))
+    g = weights[0] if len(outs) == 1 else tuple(weights.get(k) for k in range(len(outs)))
+    made = overload.vjp(g, *kept)
+    tensor_params = [i for i, p in enumerate(definition.spec.params) if p.is_tensor]
+    if not isinstance(made, dict):
+        made = made if isinstance(made, tuple) and len(made) == len(tensor_params) else (made,)
+        made = {definition.spec.params[i].name: m for i, m in zip(tensor_params, made, strict=False)}
+    found = []
+    for i, k, _ in places:
+        answer = made.get(definition.spec.params[i].name)
+        found.append(answer if k is None or answer is None else answer[k])
+    return found
+
+
+levels.interpreters["jvp"] = interpret

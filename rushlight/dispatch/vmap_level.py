@@ -1,0 +1,85 @@
+"""The interpreter of `vmap` levels: batching rules, and what drawing random numbers means for a batch.
+
+Enters: a call at the innermost vmap level. Leaves: results as tensors of that level, or plain ones where no argument had
+the batch. Refuses: random ops unless `randomness` says what they mean, and ops whose results depend on data in shape.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import _C
+from ..op import batching, levels
+from ..op.batching import check_target, expanded, front, wrapped
+from ..op.definition import is_body
+from ..op.levels import VmapLevel, behind
+from ..op.random_level import random_error
+
+
+def interpret(level: VmapLevel, overload: Any, args: tuple, tensors: list[Any]) -> Any:
+    """One call at a vmap level."""
+    definition = overload.definition
+    is_batched = any(behind(t, level) is not None for t in tensors)
+    if definition.batch == "random":
+        return draws(level, overload, args, is_batched)
+    if not is_batched and not is_body(overload):
+        return levels.below(level, overload.call, *args)
+    if type(definition).vmap is None and is_body(overload):
+        return overload.run(*args)
+    if not is_batched:
+        return levels.below(level, overload.call, *args)
+    return levels.below(level, batching.rule_of(overload), level, overload, args)
+
+
+def draws(level: VmapLevel, overload: Any, args: tuple, is_batched: bool) -> Any:
+    """An op that draws numbers: once for all examples, or for each of them."""
+    different = level.randomness == "different"
+    if is_body(overload):   # what it draws into comes back here
+        if different and not is_batched:
+            args = levels.map_args(lambda t: levels.batch(level, expanded(t, level), 0), args)
+        return overload.run(*args)
+    if level.randomness == "error":
+        random_error(overload.name)
+    if overload.inplace:
+        return levels.below(level, fill, level, overload, args, is_batched)
+    if not different:
+        if is_batched:
+            raise RuntimeError(f"vmap: {overload.name} draws from parameters that differ between examples, which randomness='same' cannot do. Use randomness='different'.")
+        return levels.below(level, overload.call, *args)
+    return levels.below(level, draw_each, level, overload, args)
+
+
+def fill(level: VmapLevel, overload: Any, args: tuple, is_batched: bool) -> Any:
+    """Random numbers written over a tensor."""
+    if behind(args[0], level) is None:
+        if is_batched:
+            check_target(overload, args, level)
+        if level.randomness == "different":
+            raise RuntimeError(f"vmap: {overload.name} cannot write different numbers into a tensor that is the same for all examples")
+        overload.call(*args)
+        return args[0]
+    target = front(args[0], level)
+    if level.randomness == "different":
+        overload.call(*levels.map_args(lambda t: expanded(t, level), args))
+    else:
+        first = target.select(0, 0).clone()
+        overload.call(first, *args[1:])
+        target.copy_(first)
+    return args[0]
+
+
+def draw_each(level: VmapLevel, overload: Any, args: tuple) -> Any:
+    """Numbers for every example: a larger size, or parameters repeated."""
+    names = [p.name for p in overload.definition.spec.params]
+    given = list(levels.map_args(lambda t: expanded(t, level), args))
+    if "size" in names:
+        at = names.index("size")
+        size = given[at]
+        given[at] = (level.batch_size, *(size if isinstance(size, (tuple, list)) else (size,)))
+        return wrapped(overload.call(*given), level)
+    if any(isinstance(a, _C.Tensor) for a in args):
+        return wrapped(overload.call(*given), level)
+    return wrapped(batching.stacked([overload.call(*args) for _ in range(level.batch_size)]), level)
+
+
+levels.interpreters["vmap"] = interpret

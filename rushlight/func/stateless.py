@@ -1,0 +1,155 @@
+"""Modules as functions of their parameters: functional_call, stack_module_state; and debug_unwrap.
+
+Enters: anything like an `nn.Module`: `named_parameters()`, `named_buffers()`, `_parameters`, `_buffers`, `_modules`, and a call.
+Leaves: its result with other tensors in the place of its parameters and buffers; the module is as before afterwards, also
+after an error. Refuses: names the module does not have (with `strict`), and different tensors for tied weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from .. import _C
+from ..op.definition import find_op
+
+
+def functional_call(
+    module: Any, parameter_and_buffer_dicts: Any, args: Any = None, kwargs: dict[str, Any] | None = None, *, tie_weights: bool = True, strict: bool = False
+) -> Any:
+    """module(*args, **kwargs) with the given tensors instead of its own.
+
+    parameter_and_buffer_dicts: a dict of name to tensor, or several dicts without common names. tie_weights: a replaced
+    tensor also replaces those tied to it. strict: every parameter and buffer must be given, and nothing else.
+    """
+    replacements = merged(parameter_and_buffer_dicts)
+    if args is None:
+        args = ()
+    elif not isinstance(args, tuple):
+        args = (args,)
+    with replaced(module, replacements, tie_weights, strict):
+        return module(*args, **(kwargs or {}))
+
+
+def merged(dicts: Any) -> dict[str, Any]:
+    """One dict of all replacements."""
+    if isinstance(dicts, Mapping):
+        return dict(dicts)
+    if not isinstance(dicts, Sequence) or not all(isinstance(d, Mapping) for d in dicts):
+        raise ValueError(f"functional_call: expected parameter_and_buffer_dicts to be a dict, or a list or tuple of dicts, got {type(dicts).__name__}")
+    made: dict[str, Any] = {}
+    for d in dicts:
+        again = [name for name in d if name in made]
+        if again:
+            raise ValueError(f"functional_call: {again[0]!r} appears in multiple dictionaries; the key order is ambiguous")
+        made.update(d)
+    return made
+
+
+def named_tensors(module: Any) -> dict[str, Any]:
+    """Every parameter and buffer by its full name, tied ones under each of their names."""
+    found: dict[str, Any] = {}
+    for prefix, owner in submodules(module):
+        for table in (owner._parameters, owner._buffers):
+            found.update({prefix + name: t for name, t in table.items() if t is not None})
+    return found
+
+
+def submodules(module: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """(prefix of its names, module) of the module and everything in it."""
+    yield prefix, module
+    for name, child in module._modules.items():
+        if child is not None:
+            yield from submodules(child, f"{prefix}{name}.")
+
+
+def with_ties(module: Any, given: dict[str, Any]) -> dict[str, Any]:
+    """Replacements for the other names of replaced tensors as well."""
+    by_tensor: dict[int, list[str]] = {}
+    for name, t in named_tensors(module).items():
+        by_tensor.setdefault(id(t), []).append(name)
+    made = dict(given)
+    for names in by_tensor.values():
+        chosen = [n for n in names if n in given]
+        if not chosen:
+            continue
+        if any(given[n] is not given[chosen[0]] for n in chosen[1:]):
+            raise ValueError(f"functional_call got multiple values for keys {sorted(names)}, which are tied. Consider using tie_weights=False")
+        made.update({n: given[chosen[0]] for n in names})
+    return made
+
+
+@contextmanager
+def replaced(module: Any, given: dict[str, Any], tie_weights: bool, strict: bool) -> Iterator[None]:
+    """The module with other tensors in it."""
+    known = named_tensors(module)
+    full = with_ties(module, given) if tie_weights else given
+    if strict:
+        missing, unexpected = sorted(set(known) - set(full)), sorted(set(given) - set(known))
+        problems = [f"Unexpected key(s): {', '.join(unexpected)}."] * bool(unexpected) + [f"Missing key(s): {', '.join(missing)}."] * bool(missing)
+        if problems:
+            raise RuntimeError(f"functional_call: in strict mode every parameter and buffer must be given, and nothing else. {' '.join(problems)}")
+    owners = dict(submodules(module))
+    undo: list[tuple[dict, str, Any]] = []
+    try:
+        for name, t in full.items():
+            prefix, _, last = name.rpartition(".")
+            owner = owners.get(prefix + "." if prefix else "")
+            table = None if owner is None else owner._parameters if last in owner._parameters else owner._buffers if last in owner._buffers else None
+            if table is None:
+                raise KeyError(f"functional_call: {type(module).__name__} has no parameter or buffer called {name!r}")
+            if t is not None and not isinstance(t, _C.Tensor):
+                raise TypeError(f"functional_call: {t!r} is not an instance of Tensor, given for {name!r}")
+            undo.append((table, last, table[last]))
+            table[last] = t
+        yield
+    finally:
+        for table, last, before in reversed(undo):
+            given_key = next((n for n in full if n.rpartition(".")[2] == last and full[n] is table[last]), None)
+            if given_key is None:   # the call put another tensor there (a buffer it updated): the caller sees that
+                _report(full, owners, table, last)
+            table[last] = before
+
+
+def _report(full: dict[str, Any], owners: dict[str, Any], table: dict, last: str) -> None:
+    """A tensor the module replaced while it ran becomes visible in the caller's dict, as in-place updates are."""
+    for prefix, owner in owners.items():
+        if (owner._parameters is table or owner._buffers is table) and prefix + last in full:
+            full[prefix + last] = table[last]
+
+
+def stack_module_state(models: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """(parameters, buffers) of several modules of one class, each stacked along a new first dim, for vmap over an ensemble."""
+    if not len(models):
+        raise RuntimeError("stack_module_state: Expected at least one model, got 0.")
+    if not (all(m.training for m in models) or all(not m.training for m in models)):
+        raise RuntimeError("stack_module_state: Expected all models to have the same training/eval mode.")
+    kind = type(models[0])
+    if not all(type(m) is kind for m in models):
+        raise RuntimeError("stack_module_state: Expected all models to be of the same class.")
+    params = {name: stack_states([dict(m.named_parameters())[name] for m in models]) for name, _ in models[0].named_parameters()}
+    buffers = {name: stack_states([dict(m.named_buffers())[name] for m in models]) for name, _ in models[0].named_buffers()}
+    return params, buffers
+
+
+def stack_states(tensors: list[Any]) -> Any:
+    """One leaf for the tensors of one name."""
+    wants = tensors[0].requires_grad
+    if any(t.requires_grad != wants for t in tensors):
+        raise RuntimeError("stack_module_state: Expected parameters of one name to have the same requires_grad")
+    if not wants:
+        return find_op("stack")(tensors)
+    return find_op("stack")([t.detach() for t in tensors]).requires_grad_()
+
+
+def debug_unwrap(tensor: Any, *, recurse: bool = True) -> Any:
+    """The tensor behind a level's tensor (behind all of them with `recurse`), to look at while debugging."""
+    if not isinstance(tensor, _C.Tensor):
+        raise TypeError(f"debug_unwrap: expected a Tensor, got {type(tensor).__name__}")
+    w = tensor._wrapped
+    while w is not None:
+        tensor = w.value
+        w = tensor._wrapped if recurse else None
+    return tensor
+

@@ -1,0 +1,292 @@
+"""Levels of function transforms: the stack of active `vmap`, `grad` and `jvp` calls, and the tensors that belong to one.
+
+Enters: a transform opens a level. Leaves: while any level is open one bit of the thread's mask sends every call to the
+dispatcher, which hands it to the innermost level; that level's interpreter works on what stands behind its tensors, with
+itself taken off the stack, so that what it calls goes to the level below. A tensor of a level is an ordinary `Tensor`
+whose `_wrapped` holds a `Tracked`, a `Batch` or a `Dual`. Without levels nothing here runs.
+
+Refuses: reading elements of a tensor that stands for a batch.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from .. import _C
+
+FUNCTORCH = 1 << 2   # kKeyFunctorch of csrc/types.h
+
+
+class Level:
+    """One open transform. `number` counts from the outside in; a closed level's tensors stand for their values."""
+
+    kind = ""
+    __slots__ = ("is_open", "number", "outer_grad_mode")
+
+    def __init__(self) -> None:
+        self.number = 0
+        self.is_open = False
+        self.outer_grad_mode = True
+
+
+class GradLevel(Level):
+    """A `grad` or `vjp`: its tensors have histories of their own."""
+
+    kind = "grad"
+    __slots__ = ()
+
+
+class JvpLevel(Level):
+    """A `jvp` or a dual level: its tensors carry tangents."""
+
+    kind = "jvp"
+    __slots__ = ("is_ambient",)
+
+    def __init__(self, is_ambient: bool = False) -> None:
+        super().__init__()
+        self.is_ambient = is_ambient   # a dual level around code of any kind: only tensors with tangents belong to it
+
+
+class VmapLevel(Level):
+    """A `vmap`: its tensors are examples of a batch."""
+
+    kind = "vmap"
+    __slots__ = ("batch_size", "randomness")
+
+    def __init__(self, batch_size: int, randomness: str = "error") -> None:
+        super().__init__()
+        self.batch_size, self.randomness = batch_size, randomness
+
+
+class FunctionalizeLevel(Level):
+    """A `functionalize`: views and writes inside become plain ops; nothing is wrapped."""
+
+    kind = "functionalize"
+    __slots__ = ()
+
+
+class Tracked:
+    """Behind a tensor of a grad level: the same tensor one level down."""
+
+    __slots__ = ("level", "value")
+    dim = -1
+
+    def __init__(self, level: Level, value: Any) -> None:
+        self.level, self.value = level, value
+
+    def again(self, value: Any) -> Tracked:
+        return Tracked(self.level, value)
+
+
+class Batch:
+    """Behind a tensor of a vmap level: all examples, along dim `dim`."""
+
+    __slots__ = ("dim", "level", "value")
+
+    def __init__(self, level: Level, value: Any, dim: int) -> None:
+        self.level, self.value, self.dim = level, value, dim
+
+    def again(self, value: Any) -> Batch:
+        return Batch(self.level, value, self.dim)
+
+
+class Dual:
+    """Behind a tensor of a jvp level: the primal, and its tangent or None."""
+
+    __slots__ = ("level", "tangent", "value")
+    dim = -1
+
+    def __init__(self, level: Level, value: Any, tangent: Any = None) -> None:
+        self.level, self.value, self.tangent = level, value, tangent
+
+    def again(self, value: Any) -> Dual:
+        return Dual(self.level, value)
+
+
+class _State(threading.local):
+    def __init__(self) -> None:
+        self.stack: list[Level] = []
+        self.is_internal = False   # the call being interpreted was made by an op's body or a derivative rule
+
+
+state = _State()
+interpreters: dict[str, Callable] = {}   # kind of level -> function(level, overload, args, tensors)
+
+
+def refresh() -> None:
+    """Set or clear the thread's bit to match the stack."""
+    keys, excluded = _C.get_thread_keys()
+    wanted = keys | FUNCTORCH if state.stack else keys & ~FUNCTORCH
+    if wanted != keys:
+        _C.set_thread_keys(wanted, excluded)
+
+
+@contextmanager
+def opened(level: Level) -> Iterator[Level]:
+    """The level on top of the stack; closed at the end."""
+    enter(level)
+    try:
+        yield level
+    finally:
+        leave(level)
+
+
+def enter(level: Level) -> None:
+    """Put a level on top."""
+    stack = state.stack
+    level.number = len(stack)
+    level.is_open = True
+    level.outer_grad_mode = _C.is_grad_enabled()
+    stack.append(level)
+    if len(stack) == 1:
+        refresh()
+
+
+def leave(level: Level) -> None:
+    """Take the top level off for good."""
+    assert state.stack and state.stack[-1] is level, "levels of function transforms must close in order"
+    state.stack.pop()
+    level.is_open = False
+    if not state.stack:
+        refresh()
+
+
+def below(level: Level, function: Callable, *args: Any, grad_mode: bool | None = None) -> Any:
+    """function(*args) with the top level taken off, so that ops go to the level below it."""
+    stack = state.stack
+    assert stack[-1] is level, "only the innermost level hands calls down"
+    stack.pop()
+    if not stack:
+        refresh()
+    before = _C.is_grad_enabled()
+    if grad_mode is not None and grad_mode != before:
+        _C._set_grad_enabled(grad_mode)
+    try:
+        return function(*args)
+    finally:
+        if _C.is_grad_enabled() != before:
+            _C._set_grad_enabled(before)
+        stack.append(level)
+        if len(stack) == 1:
+            refresh()
+
+
+class Reopened:
+    """A level that has closed, open again at the top: for calling back into what it recorded."""
+
+    def __init__(self, level: Level) -> None:
+        self.level = level
+
+    def __enter__(self) -> Level:
+        self.before = (self.level.number, self.level.is_open, self.level.outer_grad_mode)
+        enter(self.level)
+        return self.level
+
+    def __exit__(self, *exc: object) -> None:
+        leave(self.level)
+        self.level.number, self.level.is_open, self.level.outer_grad_mode = self.before
+
+
+# --- tensors of a level ---------------------------------------------------------------------------------------------------
+
+
+def behind(t: Any, level: Level) -> Any:
+    """What stands behind tensor `t` at `level`; None if it does not belong to it."""
+    w = t._wrapped
+    return w if w is not None and w.level is level else None
+
+
+def track(level: Level, value: Any) -> Any:
+    """`value` as a tensor of a grad level."""
+    return _C.wrap(value, Tracked(level, value))
+
+
+def batch(level: Level, value: Any, dim: int) -> Any:
+    """`value` as a tensor of a vmap level, `dim` being the batch."""
+    return _C.wrap(value, Batch(level, value, dim), dim)
+
+
+def dual(level: Level, value: Any, tangent: Any = None) -> Any:
+    """`value` as a tensor of a jvp level."""
+    return _C.wrap(value, Dual(level, value, tangent))
+
+
+def adopt(t: Any, level: Level) -> None:
+    """Make a plain tensor, just made by the body of an op, one of the level in place, so that it can be written."""
+    if isinstance(level, VmapLevel):
+        t._wrapped = Batch(level, t.unsqueeze(0).expand((level.batch_size, *t.shape)).clone(), 0)
+        return
+    value = _C.shallow_copy(t, True)
+    t._wrapped = Tracked(level, value) if isinstance(level, GradLevel) else Dual(level, value)
+
+
+def lowered(t: Any, level: Level) -> Any:
+    """The tensor one level down; itself where it does not belong to `level`."""
+    w = t._wrapped
+    return w.value if w is not None and w.level is level else t
+
+
+def alive(t: Any) -> Any:
+    """The tensor without the levels that have closed."""
+    w = t._wrapped
+    while w is not None and not w.level.is_open:
+        t = w.value
+        w = t._wrapped
+    return t
+
+
+def map_tensors(function: Callable, value: Any) -> Any:
+    """`value` with every tensor mapped: a tensor, or a (named) tuple or list of them and others."""
+    if isinstance(value, _C.Tensor):
+        return function(value)
+    if isinstance(value, (tuple, list)):
+        made = [map_tensors(function, v) for v in value]
+        if type(value) is tuple:
+            return tuple(made)
+        if type(value) is list:
+            return made
+        return type(value)._make(made) if hasattr(type(value), "_make") else type(value)(made)
+    return value
+
+
+def map_args(function: Callable, args: tuple) -> tuple:
+    """Bound arguments with every tensor mapped, lists opened once; other arguments as they are."""
+    return tuple([function(a) if isinstance(a, _C.Tensor) else _map_list(function, a) if isinstance(a, (tuple, list)) else a for a in args])
+
+
+def _map_list(function: Callable, values: Any) -> Any:
+    if not any(isinstance(v, _C.Tensor) for v in values):
+        return values
+    return [function(v) if isinstance(v, _C.Tensor) else v for v in values]
+
+
+# --- what the core asks ------------------------------------------------------------------------------------------------------
+
+
+def _detach(t: Any) -> Any:
+    """The same data outside the graph of every level; without its tangent."""
+    w = t._wrapped
+    value = w.value.detach()
+    made = w.again(value)
+    return _C.wrap(value, made, made.dim)
+
+
+def _value(t: Any, what: str) -> Any:
+    """The tensor whose elements may be read."""
+    w = t._wrapped
+    while w is not None:
+        if isinstance(w, Batch) and w.level.is_open:
+            raise RuntimeError(
+                f"vmap: Tensor.{what}() needs the elements of a tensor, but this one stands for a batch of {w.level.batch_size} examples. "
+                "Control flow and numbers that depend on data cannot be batched; use tensor ops such as where() instead."
+            )
+        t = w.value
+        w = t._wrapped
+    return t
+
+
+_C._autograd_callbacks["wrapped_detach"] = _detach
+_C._autograd_callbacks["wrapped_value"] = _value
