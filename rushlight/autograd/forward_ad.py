@@ -10,7 +10,6 @@ from __future__ import annotations
 import threading
 from typing import Any, NamedTuple
 
-from .. import _C
 from ..op import levels
 from ..op.levels import Dual, JvpLevel
 

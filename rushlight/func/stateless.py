@@ -76,7 +76,7 @@ def with_ties(module: Any, given: dict[str, Any]) -> dict[str, Any]:
             continue
         if any(given[n] is not given[chosen[0]] for n in chosen[1:]):
             raise ValueError(f"functional_call got multiple values for keys {sorted(names)}, which are tied. Consider using tie_weights=False")
-        made.update({n: given[chosen[0]] for n in names})
+        made.update(dict.fromkeys(names, given[chosen[0]]))
     return made
 
 
