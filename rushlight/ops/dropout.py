@@ -7,6 +7,7 @@ same seed; gradients flow through the multiplication. Refuses: probabilities out
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any
 
 from .. import _C
@@ -18,10 +19,10 @@ from .random import draw, fill_bernoulli, to_single
 SELU_ALPHA = 1.7580993408473766
 
 
-def check_probability(name: str, p: float) -> None:
+def check_probability(name: str, p: float, error: type[Exception] = RuntimeError) -> None:
     """Raise unless p is a probability."""
     if not 0 <= p <= 1:
-        raise RuntimeError(f"{name}: dropout probability has to be between 0 and 1, but got {p}")
+        raise error(f"{name}: dropout probability has to be between 0 and 1, but got {p}")
 
 
 def keep_noise(target: Any, p: float) -> Any:
@@ -69,18 +70,6 @@ class Dropout(DropoutFamily):
     schema = "dropout(Tensor input, float p, bool train) -> Tensor"
 
 
-class FunctionalDropout(Composite):
-    """dropout as nn.functional spells it: on by default, with a flag for the in-place form."""
-
-    schema = "dropout.functional(Tensor input, float p=0.5, bool training=True, bool inplace=False) -> Tensor"
-    namespace = "nn.functional"
-    method = False
-    out = False
-
-    def compute(self, input, p, training, inplace):
-        return find_op("dropout_" if inplace else "dropout")(input, p, training)
-
-
 class FeatureDropout(DropoutFamily):
     """Zero whole channels with probability p and scale the rest up."""
 
@@ -108,6 +97,76 @@ class FeatureAlphaDropout(AlphaDropout):
     per_feature = True
 
 
+class FunctionalDropout(Composite):
+    """dropout as nn.functional spells it: on by default, with a flag for the in-place form."""
+
+    schema = "dropout.functional(Tensor input, float p=0.5, bool training=True, bool inplace=False) -> Tensor"
+    namespace = "nn.functional"
+    method = out = False
+
+    def compute(self, input, p, training, inplace):
+        check_probability(self.name, p, ValueError)
+        return find_op(self.spec.name + "_" if inplace else self.spec.name)(input, p, training)
+
+
+class FunctionalAlphaDropout(FunctionalDropout):
+    """alpha_dropout as nn.functional spells it."""
+
+    schema = "alpha_dropout.functional(Tensor input, float p=0.5, bool training=False, bool inplace=False) -> Tensor"
+
+
+class FunctionalFeatureAlphaDropout(FunctionalDropout):
+    """feature_alpha_dropout as nn.functional spells it."""
+
+    schema = "feature_alpha_dropout.functional(Tensor input, float p=0.5, bool training=False, bool inplace=False) -> Tensor"
+
+
+class Dropout1d(Composite):
+    """Zero whole channels of [N, C, L] or [C, L] with probability p."""
+
+    schema = "dropout1d(Tensor input, float p=0.5, bool training=True, bool inplace=False) -> Tensor"
+    namespace = "nn.functional"
+    method = out = False
+    dims = (2, 3)          # without and with a batch
+    refuses = True         # other ranks are refused, not warned about
+
+    def compute(self, input, p, training, inplace):
+        check_probability(self.name, p, ValueError)
+        if input.ndim not in self.dims:
+            message = f"{self.name}: Expected {self.dims[0]}D or {self.dims[1]}D input, but received a {input.ndim}D input."
+            if self.refuses:
+                raise RuntimeError(message)
+            warnings.warn(message + f" It is treated as batched; prefer a {self.dims[1]}D input.", UserWarning, stacklevel=3)
+        return self.apply(input, p, training, inplace, batched=input.ndim == self.dims[1])
+
+    def apply(self, input: Any, p: float, training: bool, inplace: bool, batched: bool) -> Any:
+        drop = find_op("feature_dropout_" if inplace else "feature_dropout")
+        if batched:
+            return drop(input, p, training)
+        return drop(input.unsqueeze_(0) if inplace else input.unsqueeze(0), p, training).squeeze_(0)
+
+
+class Dropout2d(Dropout1d):
+    """Zero whole channels of [N, C, H, W] with probability p."""
+
+    schema = "dropout2d(Tensor input, float p=0.5, bool training=True, bool inplace=False) -> Tensor"
+    dims = (3, 4)
+    refuses = False
+
+    def apply(self, input, p, training, inplace, batched):
+        if input.ndim == 3:
+            warnings.warn("dropout2d: a 3D input is taken as [N, C, L], as PyTorch does; prefer dropout1d for it.", UserWarning, stacklevel=4)
+        return find_op("feature_dropout_" if inplace else "feature_dropout")(input, p, training)
+
+
+class Dropout3d(Dropout1d):
+    """Zero whole channels of [N, C, D, H, W] or [C, D, H, W] with probability p."""
+
+    schema = "dropout3d(Tensor input, float p=0.5, bool training=True, bool inplace=False) -> Tensor"
+    dims = (4, 5)
+    refuses = False
+
+
 class NativeDropout(Composite):
     """Dropout that also returns which elements were kept."""
 
@@ -121,6 +180,18 @@ class NativeDropout(Composite):
             return input.clone(), empty.fill_(True)
         mask = fill_bernoulli(empty, 1 - p, None)
         return input * (mask.to(input.dtype) * (0.0 if p == 1 else 1.0 / (1 - p))), mask
+
+
+class NativeDropoutBackward(Composite):
+    """Gradient of native_dropout: what was kept, scaled."""
+
+    schema = "native_dropout_backward(Tensor grad_output, Tensor mask, float scale) -> Tensor"
+    function = method = False
+
+    def compute(self, grad_output, mask, scale):
+        if mask.dtype is not _C.bool:
+            raise RuntimeError(f"native_dropout_backward: Mask should be Bool Scalar Type, got {mask.dtype.name}")
+        return grad_output * (mask.to(grad_output.dtype) * scale)
 
 
 class RreluWithNoise(Extern):

@@ -1,13 +1,19 @@
-"""Losses: elementwise ones with their reduction, and cross entropy as a fused composite."""
+"""Losses of pairs of elements, and what every loss shares: reductions and their deprecated spellings.
+
+Enters: an input and a target that broadcast. Leaves: the loss of every element, their mean or their sum. The element
+itself is a pointwise op, so it and its gradient are one pass over memory each. Refuses: unknown reductions, and
+parameters outside their range.
+"""
 
 from __future__ import annotations
 
+import math
 import warnings
 from typing import Any
 
 from .. import _C
-from ..op import Composite, Fused, find_op
-from ..op.fused import column, pick
+from ..autograd import no_grad
+from ..op import Composite, Pointwise, find_op
 
 
 def check_reduction(name: str, reduction: str) -> None:
@@ -27,10 +33,9 @@ def legacy_reduction(reduction: str, size_average: Any, reduce: Any) -> str:
     """PyTorch's two deprecated switches, which win over `reduction` when given."""
     if size_average is None and reduce is None:
         return reduction
-    warnings.warn("size_average and reduce args will be deprecated, please use reduction instead.", UserWarning, stacklevel=4)
-    if reduce is False:
-        return "none"
-    return "sum" if size_average is False else "mean"
+    meant = "none" if reduce is False else "sum" if size_average is False else "mean"
+    warnings.warn(f"size_average and reduce args will be deprecated, please use reduction='{meant}' instead.", UserWarning, stacklevel=4)
+    return meant
 
 
 def check_same_size(name: str, input: Any, target: Any) -> None:
@@ -42,43 +47,158 @@ def check_same_size(name: str, input: Any, target: Any) -> None:
         )  # fmt: skip
 
 
-class _ElementLoss(Composite):
-    """A loss of pairs of elements, then reduced."""
+LEGACY = "bool? size_average=None, bool? reduce=None, str reduction='mean'"
+
+
+# --- elements -----------------------------------------------------------------------------------------------------------------
+
+
+class _Element(Pointwise):
+    """The loss of one pair."""
+
+    function = method = inplace = out = False
+    refuse = ("bool", "integer", "complex")
+
+
+class SquareElement(_Element):
+    """(input - target) squared."""
+
+    schema = "_mse_loss_element(Tensor input, Tensor target) -> Tensor"
+
+    def expr(self, s, x, y):
+        return (x - y) * (x - y)
+
+
+class SmoothElement(_Element):
+    """Half the square over beta where the distance is below beta, linear beyond."""
+
+    schema = "_smooth_l1_loss_element(Tensor input, Tensor target, Scalar beta) -> Tensor"
+
+    def expr(self, s, x, y, beta):
+        distance = s.abs(x - y)
+        return s.where(distance < beta, 0.5 * distance * distance / beta, distance - 0.5 * beta)
+
+
+class HuberElement(_Element):
+    """Half the square where the distance is at most delta, linear beyond."""
+
+    schema = "_huber_loss_element(Tensor input, Tensor target, Scalar delta) -> Tensor"
+
+    def expr(self, s, x, y, delta):
+        distance = s.abs(x - y)
+        return s.where(distance <= delta, 0.5 * distance * distance, delta * (distance - 0.5 * delta))
+
+
+class BinaryElement(_Element):
+    """-log likelihood of the target under a probability; logarithms are held at -100, so it is finite."""
+
+    schema = "_binary_cross_entropy_element(Tensor input, Tensor target) -> Tensor"
+
+    def expr(self, s, x, y):
+        return (y - 1) * s.clamp(s.log1p(-x), low=-100) - y * s.clamp(s.log(x), low=-100)
+
+    def vjp(self, s, g, input, target):
+        slope = s.clamp((1 - input) * input, low=1e-12)
+        return {"input": g * (input - target) / slope, "target": g * (s.log1p(-input) - s.log(input))}
+
+
+class LogitElement(_Element):
+    """The same for sigmoid(input), without overflow."""
+
+    schema = "_logit_loss_element(Tensor input, Tensor target, Tensor? pos_weight) -> Tensor"
+
+    def expr(self, s, x, y, pos_weight):
+        low = s.log1p(s.exp(-s.abs(x))) + s.clamp(-x, low=0)      # -log sigmoid(x)
+        return (1 - y) * x + (low if pos_weight is None else (1 + (pos_weight - 1) * y) * low)
+
+    def vjp(self, s, g, input, target, pos_weight):
+        chance = s.sigmoid(input)
+        if pos_weight is None:
+            return {"input": g * (chance - target), "target": g * -input}
+        low = s.log1p(s.exp(-s.abs(input))) + s.clamp(-input, low=0)
+        factor = 1 + (pos_weight - 1) * target
+        return {
+            "input": g * (1 - target + factor * (chance - 1)), "target": g * ((pos_weight - 1) * low - input),
+            "pos_weight": g * target * low,
+        }
+
+
+class MarginElement(_Element):
+    """log(1 + exp(-target * input))."""
+
+    schema = "_soft_margin_loss_element(Tensor input, Tensor target) -> Tensor"
+
+    def expr(self, s, x, y):
+        return s.log1p(s.exp(-y * x))
+
+    def vjp(self, s, g, input, target):
+        weight = g * (s.sigmoid(-target * input))
+        return {"input": -target * weight, "target": -input * weight}
+
+
+class PoissonElement(_Element):
+    """-log likelihood of a count, without the terms of the count alone."""
+
+    schema = "_poisson_nll_loss_element(Tensor input, Tensor target, bool log_input, Scalar eps) -> Tensor"
+    refuse = ("bool", "complex")
+
+    def expr(self, s, x, y, log_input, eps):
+        return s.exp(x) - y * x if log_input else x - y * s.log(x + eps)
+
+
+# --- losses -------------------------------------------------------------------------------------------------------------------
+
+
+class Loss(Composite):
+    """What every loss of nn.functional shares."""
 
     namespace = "nn.functional"
-    method = False
-    out = False
+    method = out = False
+
+
+class _ElementLoss(Loss):
+    """A loss of pairs of elements, then reduced."""
+
+    warns = True             # whether sizes that broadcast are warned about
+    mean_by_weight = False   # a weighted mean divides by the weights instead of by the count
 
     def element(self, input: Any, target: Any, *own: Any) -> Any:
-        raise NotImplementedError
+        """The losses before reduction."""
+        return find_op(f"_{self.spec.name}_element")(input, target, *own)
 
     def compute(self, input, target, *rest):
         values = dict(zip([p.name for p in self.spec.params[2:]], rest, strict=True))
         reduction = legacy_reduction(values.pop("reduction"), values.pop("size_average", None), values.pop("reduce", None))
         weight = values.pop("weight", None)
         check_reduction(self.name, reduction)
-        check_same_size(self.name, input, target)
+        if self.warns:
+            check_same_size(self.name, input, target)
         loss = self.element(input, target, *values.values())
-        return reduced(loss if weight is None else loss * weight, reduction)
-
-
-LEGACY = "bool? size_average=None, bool? reduce=None, str reduction='mean'"
+        if weight is None:
+            return reduced(loss, reduction)
+        if weight.shape != input.shape:
+            raise ValueError(f"{self.name}: Weights and input must have the same size, got {list(weight.shape)} and {list(input.shape)}")
+        loss = loss * weight
+        return loss.sum() / weight.sum() if reduction == "mean" and self.mean_by_weight else reduced(loss, reduction)
 
 
 class MseLoss(_ElementLoss):
     """Squared differences."""
 
     schema = f"mse_loss(Tensor input, Tensor target, {LEGACY}, Tensor? weight=None) -> Tensor"
+    mean_by_weight = True
 
     def element(self, input, target):
-        difference = input - target
-        return difference * difference
+        if input.is_complex() or target.is_complex() or not (input.is_floating_point() or target.is_floating_point()):
+            raise NotImplementedError(f'"mse_loss" not implemented for {input.dtype.name} tensors. Cast to a floating type first.')
+        return super().element(input, target)
 
 
 class L1Loss(_ElementLoss):
     """Absolute differences."""
 
     schema = f"l1_loss(Tensor input, Tensor target, {LEGACY}, Tensor? weight=None) -> Tensor"
+    mean_by_weight = True
 
     def element(self, input, target):
         return (input - target).abs()
@@ -92,10 +212,7 @@ class SmoothL1Loss(_ElementLoss):
     def element(self, input, target, beta):
         if beta < 0:
             raise RuntimeError(f"smooth_l1_loss does not support negative values for beta, got {beta}")
-        distance = (input - target).abs()
-        if beta == 0:
-            return distance
-        return find_op("where")(distance < beta, distance * distance * (0.5 / beta), distance - 0.5 * beta)
+        return super().element(input, target, beta) if beta else (input - target).abs()
 
 
 class HuberLoss(_ElementLoss):
@@ -106,63 +223,55 @@ class HuberLoss(_ElementLoss):
     def element(self, input, target, delta):
         if delta <= 0:
             raise RuntimeError(f"huber_loss does not support non-positive values for delta, got {delta}")
-        distance = (input - target).abs()
-        return find_op("where")(distance <= delta, distance * distance * 0.5, (distance - 0.5 * delta) * delta)
+        return super().element(input, target, delta)
 
 
-class BinaryCrossEntropy(_ElementLoss):
+class BinaryCrossEntropy(Loss):
     """-log likelihood of targets under probabilities."""
 
     schema = f"binary_cross_entropy(Tensor input, Tensor target, Tensor? weight=None, {LEGACY}) -> Tensor"
 
-    def compute(self, input, target, *rest):
+    def compute(self, input, target, weight, size_average, reduce, reduction):
+        reduction = legacy_reduction(reduction, size_average, reduce)
+        check_reduction(self.name, reduction)
         if input.shape != target.shape:
-            raise ValueError(f"Using a target size ({list(target.shape)}) that is different to the input size ({list(input.shape)}) is deprecated. Please ensure they have the same size.")
+            raise ValueError(f"binary_cross_entropy: Using a target size ({list(target.shape)}) that is different to the input size ({list(input.shape)}) is deprecated. Please ensure they have the same size.")
+        if input.dtype is not target.dtype:
+            raise RuntimeError(f"binary_cross_entropy: Found dtype {target.dtype.name} but expected {input.dtype.name}")
         if input.device.type != "meta" and bool(((input < 0) | (input > 1)).any()):
-            raise RuntimeError("all elements of input should be between 0 and 1")
-        return super().compute(input, target, *rest)
-
-    def element(self, input, target):
-        # Logarithms are held at -100 so that a certain but wrong guess has a finite loss.
-        return (target - 1) * (-input).log1p().clamp(min=-100) - target * input.log().clamp(min=-100)
+            raise RuntimeError("binary_cross_entropy: all elements of input should be between 0 and 1")
+        loss = find_op("_binary_cross_entropy_element")(input, target)
+        return reduced(loss if weight is None else loss * weight, reduction)
 
 
-class BinaryCrossEntropyWithLogits(Composite):
+class BinaryCrossEntropyWithLogits(Loss):
     """binary_cross_entropy of sigmoid(input), computed without overflow."""
 
-    schema = "binary_cross_entropy_with_logits(Tensor input, Tensor target, Tensor? weight=None, bool? size_average=None, bool? reduce=None, str reduction='mean', Tensor? pos_weight=None) -> Tensor"
-    namespace = "nn.functional"
-    method = False
-    out = False
+    schema = f"binary_cross_entropy_with_logits(Tensor input, Tensor target, Tensor? weight=None, {LEGACY}, Tensor? pos_weight=None) -> Tensor"
 
     def compute(self, input, target, weight, size_average, reduce, reduction, pos_weight):
         reduction = legacy_reduction(reduction, size_average, reduce)
         check_reduction(self.name, reduction)
         if input.shape != target.shape:
-            raise ValueError(f"Target size ({list(target.shape)}) must be the same as input size ({list(input.shape)})")
-        low = find_op("softplus")(-input)
-        if pos_weight is None:
-            loss = (1 - target) * input + low
-        else:
-            loss = (1 - target) * input + (1 + (pos_weight - 1) * target) * low
+            raise ValueError(f"binary_cross_entropy_with_logits: Target size ({list(target.shape)}) must be the same as input size ({list(input.shape)})")
+        loss = find_op("_logit_loss_element")(input, target, pos_weight)
         return reduced(loss if weight is None else loss * weight, reduction)
 
 
-class KlDiv(Composite):
+class KlDiv(Loss):
     """target * (log target - input), pointwise, then reduced."""
 
     schema = f"kl_div(Tensor input, Tensor target, {LEGACY}, bool log_target=False) -> Tensor"
-    namespace = "nn.functional"
-    method = False
-    out = False
 
     def compute(self, input, target, size_average, reduce, reduction, log_target):
-        reduction = legacy_reduction(reduction, size_average, reduce)
+        given, reduction = reduction, legacy_reduction(reduction, size_average, reduce)
+        if given == reduction == "mean" and size_average is None and reduce is None:
+            warnings.warn("kl_div: reduction: 'mean' divides the total loss by both the batch size and the support size. 'batchmean' divides only by the batch size, as the definition does.", UserWarning, stacklevel=3)
         if reduction != "batchmean":
             check_reduction("kl_div", reduction)
         loss = target.exp() * (target - input) if log_target else find_op("xlogy")(target, target) - target * input
         if reduction == "batchmean":
-            return loss.sum() / input.shape[0]
+            return loss.sum() / input.shape[0] if input.ndim else loss.sum()
         return reduced(loss, reduction)
 
 
@@ -170,193 +279,56 @@ class SoftMarginLoss(_ElementLoss):
     """log(1 + exp(-target * input))."""
 
     schema = f"soft_margin_loss(Tensor input, Tensor target, {LEGACY}) -> Tensor"
-
-    def element(self, input, target):
-        return find_op("softplus")(-target * input)
+    warns = False
 
 
-# --- classes ----------------------------------------------------------------------------------------------------------------------
+class PoissonNllLoss(Loss):
+    """-log likelihood of counts `target` under a Poisson distribution of rate exp(input), or input."""
 
+    schema = "poisson_nll_loss(Tensor input, Tensor target, bool log_input=True, bool full=False, bool? size_average=None, float eps=1e-08, bool? reduce=None, str reduction='mean') -> Tensor"
 
-class CrossEntropyRows(Fused):
-    """-log softmax of the target class of every row, and the row's log of the sum of exponentials."""
-
-    schema = "_cross_entropy_rows(Tensor input, Tensor target) -> (Tensor, Tensor)"
-    function = method = False
-    row_operands = ("target",)
-    index_operand = "target"
-
-    def row_dims(self, input, target):
-        return 1
-
-    def compute(self, input, target):
-        top = input.amax(-1, keepdim=True)
-        lse = (input - top).exp().sum(-1, keepdim=True).log() + top
-        return lse - pick(input, target), lse
-
-    def bad_index(self, index, cols):
-        raise IndexError(f"cross_entropy: Target {index} is out of bounds: expected 0 <= target < {cols}.")
-
-    def vjp(self, g, input, target, result):
-        if g[0] is None and g[1] is None:
-            return {}
-        if g[1] is not None:
-            soft = (input - result[1]).exp()
-            own = 0 if g[0] is None else find_op("_cross_entropy_rows_backward")(g[0], input, target, result[1])
-            return {"input": own + g[1] * soft}
-        return {"input": find_op("_cross_entropy_rows_backward")(g[0], input, target, result[1])}
-
-
-class CrossEntropyRowsBackward(Fused):
-    """Gradient of _cross_entropy_rows: softmax minus one at the target, times the row's gradient."""
-
-    schema = "_cross_entropy_rows_backward(Tensor grad, Tensor input, Tensor target, Tensor lse) -> Tensor"
-    function = method = False
-    row_operands = ("grad", "target", "lse")
-    index_operand = "target"
-    bad_index = CrossEntropyRows.bad_index
-
-    def row_dims(self, *args):
-        return 1
-
-    def compute(self, grad, input, target, lse):
-        return ((input - lse).exp() - column(target, input)) * grad
-
-    def vjp(self, g, grad, input, target, lse):
-        soft = (input - lse).exp()
-        chosen = g.gather(-1, target)
-        along = (g * soft).sum(-1, keepdim=True)
-        return {"grad": along - chosen, "input": g * soft * grad, "lse": -along * grad}
-
-
-def as_rows(input: Any, target: Any) -> tuple[Any, Any]:
-    """Input as [N, C] and target as [N, 1], for inputs [C], [N, C] and [N, C, d1, ...]."""
-    if input.ndim == 1:
-        return input.unsqueeze(0), target.reshape(1, 1)
-    if input.ndim == 2:
-        return input, target.reshape(-1, 1)
-    return input.movedim(1, -1).reshape(-1, input.shape[1]), target.reshape(-1, 1)
-
-
-def check_classes(name: str, input: Any, target: Any) -> None:
-    """Shapes and types of a class-index target."""
-    if input.ndim == 0:
-        raise RuntimeError(f"{name}: input must have at least one dimension")
-    expected = () if input.ndim == 1 else (input.shape[0], *input.shape[2:])
-    if tuple(target.shape) != expected and not (input.ndim == 1 and tuple(target.shape) == (1,)):
-        if input.ndim == 1:
-            raise ValueError(f"{name}: For 1D input, 1D target must have size 1, but got target size: {list(target.shape)}")
-        if input.ndim > 1 and target.ndim and target.shape[0] != input.shape[0]:
-            raise ValueError(f"Expected input batch_size ({input.shape[0]}) to match target batch_size ({target.shape[0]}).")
-        raise RuntimeError(f"{name}: expected target size {list(expected)}, got {list(target.shape)}")
-    if target.dtype not in (_C.int64, _C.uint8, _C.int32):
-        raise RuntimeError(f'"{name}": expected scalar type Long for the target but found {target.dtype.name}')
-
-
-def check_targets(name: str, index: Any, classes: int) -> None:
-    """IndexError for a target that is no class."""
-    if index.device.type == "meta" or not index.numel():
-        return
-    wrong = (index < 0) | (index >= classes)
-    if bool(wrong.any()):
-        raise IndexError(f"{name}: Target {index.masked_select(wrong)[0].item()} is out of bounds: expected 0 <= target < {classes}.")
-
-
-def weigh(loss: Any, target: Any, keep: Any, weight: Any, reduction: str, shape: Any, classes: int) -> Any:
-    """Per-row losses with ignored rows dropped and class weights applied, then reduced."""
-    scale = keep.to(loss.dtype) if keep is not None else None
-    if weight is not None:
-        if tuple(weight.shape) != (classes,):
-            raise RuntimeError(f"weight tensor should be defined either for all {classes} classes or no classes but got weight tensor of shape: {list(weight.shape)}")
-        chosen = weight.index_select(0, target.reshape(-1)).reshape(loss.shape)
-        scale = chosen if scale is None else chosen * scale
-    if scale is not None:
-        loss = loss * scale
-        if keep is not None:   # an ignored row contributes nothing, even where its loss is not a number
-            loss = loss.masked_fill(keep.logical_not(), 0.0)
-    if reduction == "none":
-        return loss.reshape(shape)
-    total = loss.sum()
-    if reduction == "sum":
-        return total
-    return total / (loss.numel() if scale is None else scale.sum())
-
-
-class CrossEntropy(Composite):
-    """-log softmax of the target class; targets are class indices or class probabilities."""
-
-    schema = "cross_entropy(Tensor input, Tensor target, Tensor? weight=None, bool? size_average=None, int ignore_index=-100, bool? reduce=None, str reduction='mean', float label_smoothing=0.0) -> Tensor"
-    namespace = "nn.functional"
-    method = False
-    out = False
-
-    def compute(self, input, target, weight, size_average, ignore_index, reduce, reduction, label_smoothing):
+    def compute(self, input, target, log_input, full, size_average, eps, reduce, reduction):
         reduction = legacy_reduction(reduction, size_average, reduce)
-        check_reduction("cross_entropy", reduction)
-        if not 0.0 <= label_smoothing <= 1.0:
-            raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
-        if target.is_floating_point():
-            if ignore_index >= 0:
-                raise RuntimeError(f"cross_entropy: ignore_index is not supported for floating point target, got {ignore_index}")
-            return self.probabilities(input, target, weight, reduction, label_smoothing)
-        check_classes("cross_entropy", input, target)
-        rows, index = as_rows(input, target.to(_C.int64))
-        keep = None
-        if ignore_index >= rows.shape[1] or ignore_index < 0:
-            ignored = index == ignore_index
-            if index.device.type == "meta" or bool(ignored.any()):
-                keep, index = ignored.logical_not(), index.masked_fill(ignored, 0)
+        check_reduction(self.name, reduction)
+        if input.is_floating_point() or target.is_floating_point() or not log_input:
+            loss = find_op("_poisson_nll_loss_element")(input if input.is_floating_point() or log_input else input.to(_C.float32), target, log_input, eps)
         else:
-            keep = index != ignore_index
-        loss, lse = find_op("_cross_entropy_rows")(rows, index)
-        plain = weigh(loss, index, keep, weight, reduction, target.shape, rows.shape[1])
-        if not label_smoothing:
-            return plain
-        logs = lse - rows
-        smooth = (logs if weight is None else logs * weight).sum(-1, keepdim=True)
-        if keep is not None:
-            smooth = smooth.masked_fill(keep.logical_not(), 0.0)
-        spread = label_smoothing / rows.shape[1]
-        if reduction == "none":
-            smooth = smooth.reshape(target.shape)
-        elif reduction == "sum":
-            smooth = smooth.sum()
-        else:
-            count = weight.index_select(0, index.reshape(-1)).reshape(index.shape) if weight is not None else smooth.new_ones(smooth.shape)
-            smooth = smooth.sum() / (count if keep is None else count.masked_fill(keep.logical_not(), 0.0)).sum()
-        return plain * (1 - label_smoothing) + smooth * spread
-
-    def probabilities(self, input: Any, target: Any, weight: Any, reduction: str, label_smoothing: float) -> Any:
-        if input.ndim > 1 and target.ndim and input.shape[0] != target.shape[0]:
-            raise ValueError(f"cross_entropy: Expected input batch_size ({input.shape[0]}) to match target batch_size ({target.shape[0]}).")
-        if input.shape != target.shape:
-            raise RuntimeError(f"cross_entropy: expected probabilities of size {list(input.shape)}, got {list(target.shape)}")
-        dim = 0 if input.ndim == 1 else 1
-        if label_smoothing:
-            target = target * (1 - label_smoothing) + label_smoothing / input.shape[dim]
-        logs = input.log_softmax(dim) * target
-        if weight is not None:
-            logs = logs * weight.reshape([-1 if d == dim else 1 for d in range(input.ndim)])
-        loss = -logs.sum(dim)
-        if reduction == "mean":
-            return loss.sum() / max(1, input.numel() // input.shape[dim])
+            loss = input.exp() - target * input
+        if full:   # Stirling's approximation of log(target!), for counts above 1
+            stirling = target * target.log() - target + 0.5 * (2 * math.pi * target).log()
+            loss = loss + stirling.masked_fill(target <= 1, 0)
         return reduced(loss, reduction)
 
 
-class NllLoss(Composite):
-    """Minus the log probability of the target class."""
+class GaussianNllLoss(Loss):
+    """-log likelihood of `target` under a normal distribution of mean `input` and variance `var`."""
 
-    schema = "nll_loss(Tensor input, Tensor target, Tensor? weight=None, bool? size_average=None, int ignore_index=-100, bool? reduce=None, str reduction='mean') -> Tensor"
-    namespace = "nn.functional"
-    method = False
-    out = False
+    schema = "gaussian_nll_loss(Tensor input, Tensor target, Tensor|Scalar var, bool full=False, float eps=1e-06, str reduction='mean') -> Tensor"
 
-    def compute(self, input, target, weight, size_average, ignore_index, reduce, reduction):
-        reduction = legacy_reduction(reduction, size_average, reduce)
-        check_reduction("nll_loss", reduction)
-        check_classes("nll_loss", input, target)
-        rows, index = as_rows(input, target.to(_C.int64))
-        ignored = index == ignore_index
-        index = index.masked_fill(ignored, 0)
-        check_targets("nll_loss", index, rows.shape[1])
-        return weigh(-rows.gather(-1, index), index, ignored.logical_not(), weight, reduction, target.shape, rows.shape[1])
+    def compute(self, input, target, var, full, eps, reduction):
+        if not isinstance(var, _C.Tensor):
+            if var < 0:
+                raise ValueError(f"gaussian_nll_loss: var has negative entry/entries: {var}")
+            var = find_op("full_like")(input.detach(), var)
+        elif var.device.type != "meta" and bool((var < 0).any()):
+            raise ValueError("gaussian_nll_loss: var has negative entry/entries")
+        var = self.fitted(input, var)
+        check_reduction(self.name, reduction)
+        # The floor is a matter of stability: it does not stop the gradient, as PyTorch's does not.
+        var = var.clone()
+        with no_grad():
+            var.clamp_(min=eps)
+        loss = 0.5 * (var.log() + (input - target) ** 2 / var)
+        return reduced(loss + 0.5 * math.log(2 * math.pi) if full else loss, reduction)
+
+    @staticmethod
+    def fitted(input: Any, var: Any) -> Any:
+        """The variance with a dim of 1 where it is shared along one dim of the input."""
+        if var.shape == input.shape:
+            return var
+        if tuple(input.shape[:-1]) == tuple(var.shape):
+            return var.unsqueeze(-1)
+        differing = [v for n, v in zip(input.shape, var.shape, strict=False) if n != v]
+        if input.ndim != var.ndim or differing != [1]:
+            raise ValueError(f"gaussian_nll_loss: var is of incorrect size {list(var.shape)} for an input of size {list(input.shape)}")
+        return var

@@ -1,9 +1,15 @@
-"""Row-wise normalisation as fused composites: softmax, log_softmax, layer_norm, rms_norm and their gradients."""
+"""Row-wise normalisation as fused composites: softmax, log_softmax, layer_norm, rms_norm and their gradients.
+
+Enters: floating tensors and the dim (or trailing sizes) a row is made of. Leaves: normalised rows; rows along the last
+dim are one kernel, others go through a transposed copy. Refuses: integer tensors without a dtype to compute in.
+"""
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
+from .. import _C
 from ..autograd import enable_grad, grad as grad_of
 from ..op import Composite, Fused, Meta, find_op, wrap_dim
 
@@ -113,13 +119,107 @@ class LogSoftmaxBackward(_AlongDim):
 class Softmin(Composite):
     """softmax of the negated input."""
 
-    schema = "softmin(Tensor input, int dim, dtype? dtype=None) -> Tensor"
+    schema = (
+        "softmin(Tensor input, int dim, dtype? dtype=None) -> Tensor",
+        "softmin.functional(Tensor input, int? dim=None, int _stacklevel=3, dtype? dtype=None) -> Tensor",
+    )
     namespace = "nn.functional"
-    method = False
-    out = False
+    method = out = False
+
+    def compute(self, input, dim, *rest):
+        return (-input).softmax(chosen_dim(self.name, input, dim), rest[-1])
+
+
+def chosen_dim(name: str, input: Any, dim: int | None) -> int:
+    """The dim, or where none is given the one PyTorch's first versions took, with a warning."""
+    if dim is not None:
+        return dim
+    warnings.warn(f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an argument.", UserWarning, stacklevel=4)
+    return 0 if input.ndim in (0, 1, 3) else 1
+
+
+class FunctionalSoftmax(Composite):
+    """softmax as nn.functional spells it."""
+
+    schema = "softmax.functional(Tensor input, int? dim=None, int _stacklevel=3, dtype? dtype=None) -> Tensor"
+    namespace = "nn.functional"
+    method = out = False
+
+    def compute(self, input, dim, _stacklevel, dtype):
+        return find_op(self.spec.name)(input, chosen_dim(self.name, input, dim), dtype)
+
+
+class FunctionalLogSoftmax(FunctionalSoftmax):
+    """log_softmax as nn.functional spells it."""
+
+    schema = "log_softmax.functional(Tensor input, int? dim=None, int _stacklevel=3, dtype? dtype=None) -> Tensor"
+
+
+class SafeSoftmax(Composite):
+    """softmax, but 0 in rows that hold nothing but -inf."""
+
+    schema = "_safe_softmax(Tensor input, int dim, dtype? dtype=None) -> Tensor"
+    method = out = False
 
     def compute(self, input, dim, dtype):
-        return (-input).softmax(dim, dtype)
+        hidden = (input == float("-inf")).all(dim, keepdim=True)
+        return input.softmax(dim, dtype).masked_fill(hidden, 0)
+
+
+class PlainSoftmax(Composite):
+    """softmax; `half_to_float` computes and answers in float32."""
+
+    schema = "_softmax(Tensor input, int dim, bool half_to_float) -> Tensor"
+    method = False
+
+    def compute(self, input, dim, half_to_float):
+        if half_to_float and input.dtype is not _C.float16:
+            raise RuntimeError(f"{self.name}: conversion is supported for Half type only, got {input.dtype.name}")
+        return find_op(self.spec.name[1:])(input, dim, _C.float32 if half_to_float else None)
+
+
+class PlainLogSoftmax(PlainSoftmax):
+    """log_softmax; `half_to_float` computes and answers in float32."""
+
+    schema = "_log_softmax(Tensor input, int dim, bool half_to_float) -> Tensor"
+
+
+class SoftmaxBackwardData(Composite):
+    """Gradient of softmax from its output."""
+
+    schema = "_softmax_backward_data(Tensor grad_output, Tensor output, int dim, dtype input_dtype) -> Tensor"
+    method = False
+
+    def compute(self, grad_output, output, dim, input_dtype):
+        return find_op("_softmax_backward")(grad_output, output, dim).to(input_dtype)
+
+
+class LogSoftmaxBackwardData(Composite):
+    """Gradient of log_softmax from its output."""
+
+    schema = "_log_softmax_backward_data(Tensor grad_output, Tensor output, int dim, dtype input_dtype) -> Tensor"
+    method = False
+
+    def compute(self, grad_output, output, dim, input_dtype):
+        return find_op("_log_softmax_backward")(grad_output, output, dim).to(input_dtype)
+
+
+class GumbelSoftmax(Composite):
+    """A sample of the classes that softmax makes likely: soft, or one-hot with the soft one's gradient."""
+
+    schema = "gumbel_softmax(Tensor logits, float tau=1.0, bool hard=False, float eps=1e-10, int dim=-1) -> Tensor"
+    namespace = "nn.functional"
+    method = out = False
+
+    def compute(self, logits, tau, hard, eps, dim):
+        if eps != 1e-10:
+            warnings.warn("gumbel_softmax: `eps` parameter is deprecated and has no effect.", UserWarning, stacklevel=3)
+        noise = -find_op("empty_like")(logits.detach()).exponential_().log()
+        soft = ((logits + noise) / tau).softmax(dim)
+        if not hard:
+            return soft
+        chosen = soft.detach().argmax(dim, keepdim=True)
+        return soft.detach().new_zeros(soft.shape).scatter_(dim, chosen, 1.0) - soft.detach() + soft
 
 
 # --- layer and root-mean-square norm ------------------------------------------------------------------------------------------------

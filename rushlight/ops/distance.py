@@ -1,0 +1,210 @@
+"""Distances between vectors: cdist, pdist, pairwise_distance, dist, cosine_similarity, renorm.
+
+Enters: tensors of vectors (the last dim, or `dim`). Leaves: their p-norm distances; where a distance is 0 its gradient
+is 0. Refuses: integer and complex vectors, negative p, vectors of different lengths.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import _C
+from ..autograd import no_grad
+from ..op import Composite, find_op
+from ..promotion import result_type_of
+
+
+MM_IF_LARGE, MM_ALWAYS, MM_NEVER = 0, 1, 2
+COMPUTE_MODES = {"use_mm_for_euclid_dist_if_necessary": MM_IF_LARGE, "use_mm_for_euclid_dist": MM_ALWAYS, "donot_use_mm_for_euclid_dist": MM_NEVER}
+LARGE = 25               # points on one side from which a matrix product pays
+
+
+# --- every point of one set to every point of another -----------------------------------------------------------------------------
+
+
+class CdistForward(Composite):
+    """Distances between all rows of x1 and all rows of x2, batched."""
+
+    schema = "_cdist_forward(Tensor x1, Tensor x2, float p, int? compute_mode) -> Tensor"
+    method = out = False
+
+    def compute(self, x1, x2, p, compute_mode):
+        check_sets(x1, x2, p, compute_mode)
+        points, others, width = x1.shape[-2], x2.shape[-2], x1.shape[-1]
+        batch = find_op("broadcast_shapes")(x1.shape[:-2], x2.shape[:-2])
+        if 0 in (points, others, width) or 0 in batch:
+            return x1.new_zeros((*batch, points, others))
+        if p == 2 and (compute_mode == MM_ALWAYS or (compute_mode in (None, MM_IF_LARGE) and max(points, others) > LARGE)):
+            return by_product(x1, x2)
+        return between(x1, x2).norm(p, -1)
+
+    def vjp(self, g, x1, x2, p, result):
+        return dict(zip(("x1", "x2"), cdist_gradients(g, x1, x2, p, result), strict=True))
+
+
+def check_sets(x1: Any, x2: Any, p: float, compute_mode: Any) -> None:
+    """Two sets of floating vectors of one length."""
+    for label, x in (("X1", x1), ("X2", x2)):
+        if not x.is_floating_point():
+            raise RuntimeError(f"cdist only supports floating-point dtypes, {label} got: {x.dtype.name}")
+        if x.ndim < 2:
+            raise RuntimeError(f"cdist only supports at least 2D tensors, {label} got: {x.ndim}D")
+    if x1.shape[-1] != x2.shape[-1]:
+        raise RuntimeError(f"cdist: X1 and X2 must have the same number of columns. X1: {x1.shape[-1]} X2: {x2.shape[-1]}")
+    if p < 0:
+        raise RuntimeError(f"cdist only supports non-negative p values, got {p}")
+    if compute_mode is not None and compute_mode not in (MM_IF_LARGE, MM_ALWAYS, MM_NEVER):
+        raise RuntimeError(f"cdist: possible modes: 0, 1, 2, but was: {compute_mode}")
+
+
+def between(x1: Any, x2: Any) -> Any:
+    """All differences, [..., points, others, width]."""
+    return x1.unsqueeze(-2) - x2.unsqueeze(-3)
+
+
+def by_product(x1: Any, x2: Any) -> Any:
+    """Euclidean distances by |a|^2 + |b|^2 - 2ab, which is one matrix product."""
+    squares = [(x * x).sum(-1, keepdim=True) for x in (x1, x2)]
+    return (squares[0] + squares[1].transpose(-2, -1) - 2 * x1.matmul(x2.transpose(-2, -1))).clamp_min(0).sqrt()
+
+
+def cdist_gradients(g: Any, x1: Any, x2: Any, p: float, distance: Any) -> tuple[Any, Any]:
+    """Gradients for both sets; a pair at distance 0 has none."""
+    if p == 0 or 0 in distance.shape or 0 in x1.shape:
+        return x1.new_zeros(x1.shape), x2.new_zeros(x2.shape)
+    apart = distance != 0
+    if p == 2:
+        weight = (g / distance.masked_fill(apart.logical_not(), 1)).masked_fill(apart.logical_not(), 0)
+        turned = weight.transpose(-2, -1)
+        d1 = x1 * weight.sum(-1, keepdim=True) - weight.matmul(x2)
+        d2 = x2 * turned.sum(-1, keepdim=True) - turned.matmul(x1)
+        return d1.sum_to_size(x1.shape), d2.sum_to_size(x2.shape)
+    difference = between(x1, x2)
+    if p == 1:
+        share = difference.sign() * g.unsqueeze(-1)
+    elif p == float("inf"):
+        share = difference.sign() * (difference.abs() == distance.unsqueeze(-1)) * g.unsqueeze(-1)
+    else:
+        safe = distance.masked_fill(apart.logical_not(), 1)
+        weight = (g * safe.pow(1 - p)).masked_fill(apart.logical_not(), 0)
+        share = difference.abs().pow(p - 1).masked_fill(difference == 0, 0) * difference.sign() * weight.unsqueeze(-1)
+    return share.sum(-2).sum_to_size(x1.shape), -share.sum(-3).sum_to_size(x2.shape)
+
+
+class Cdist(Composite):
+    """Distances between all rows of x1 and all rows of x2, by the p-norm."""
+
+    schema = (
+        "cdist(Tensor x1, Tensor x2, float p=2.0, str compute_mode='use_mm_for_euclid_dist_if_necessary') -> Tensor",
+        "cdist.mode(Tensor x1, Tensor x2, float p, int? compute_mode) -> Tensor",
+    )
+    method = out = False
+
+    def compute(self, x1, x2, p, compute_mode):
+        if isinstance(compute_mode, str):
+            if compute_mode not in COMPUTE_MODES:
+                raise ValueError(f"cdist: {compute_mode} is not a valid value for compute_mode")
+            compute_mode = COMPUTE_MODES[compute_mode]
+        return find_op("_cdist_forward")(x1, x2, p, compute_mode)
+
+
+class Pdist(Composite):
+    """Distances between all pairs of rows, as the upper triangle read row by row."""
+
+    schema = "pdist(Tensor input, float p=2.0) -> Tensor"
+    aliases = ("nn.functional.pdist",)
+    method = out = False
+
+    def compute(self, input, p):
+        if input.ndim != 2:
+            raise RuntimeError(f"pdist only supports 2D tensors, got: {input.ndim}D")
+        if input.dtype not in (_C.float32, _C.float64):
+            raise RuntimeError(f"pdist only supports floating-point dtypes, got {input.dtype.name}")
+        if p < 0:
+            raise RuntimeError(f"pdist only supports non-negative p values, got {p}")
+        count = input.shape[0]
+        if count < 2:
+            return input.new_empty((0,))
+        pairs = find_op("triu_indices")(count, count, 1, device=input.device)
+        return (input.index_select(0, pairs[0]) - input.index_select(0, pairs[1])).norm(p, -1)
+
+
+# --- pair by pair -----------------------------------------------------------------------------------------------------------------
+
+
+class PairwiseDistance(Composite):
+    """The p-norm of x1 - x2 along the last dim; `eps` keeps it away from 0."""
+
+    schema = "pairwise_distance(Tensor x1, Tensor x2, float p=2.0, float eps=1e-06, bool keepdim=False) -> Tensor"
+    aliases = ("nn.functional.pairwise_distance",)
+    method = out = False
+
+    def compute(self, x1, x2, p, eps, keepdim):
+        return (x1 - x2 + eps).norm(p, max(x1.ndim, x2.ndim) - 1, keepdim)
+
+
+class CosineSimilarity(Composite):
+    """Cosine of the angle between x1 and x2 along `dim`; lengths count as at least `eps`."""
+
+    schema = "cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor"
+    aliases = ("nn.functional.cosine_similarity",)
+    method = out = False
+
+    def compute(self, x1, x2, dim, eps):
+        common = result_type_of([x1, x2])
+        if not (common.is_floating_point or common.is_complex):
+            raise RuntimeError(f"cosine_similarity: expected common dtype to be floating point, yet common dtype is {common.name}")
+        x1, x2 = find_op("broadcast_tensors")(x1.to(common), x2.to(common))
+        unit = []
+        for x in (x1, x2):
+            length = x.norm(2, dim, True).clone()
+            with no_grad():   # the floor does not stop the gradient
+                length.clamp_(min=eps)
+            unit.append(x / length)
+        return (unit[0] * unit[1]).sum(dim)
+
+
+class Dist(Composite):
+    """The p-norm of input - other, over all elements."""
+
+    schema = "dist(Tensor input, Tensor other, Scalar p=2) -> Tensor"
+
+    def compute(self, input, other, p):
+        return (input - other).norm(p)
+
+
+class Renorm(Composite):
+    """input with every slice along `dim` shortened to a p-norm of at most `maxnorm`."""
+
+    schema = "renorm(Tensor input, Scalar p, int dim, Scalar maxnorm) -> Tensor"
+    inplace = True
+
+    def compute(self, input, p, dim, maxnorm):
+        if input.ndim < 2:
+            raise RuntimeError(f"renorm: input needs at least 2 dimensions, got {input.ndim} dimensions")
+        if not (input.is_floating_point() or input.is_complex()):
+            raise RuntimeError(f"renorm: expected a floating or complex tensor, got {input.dtype.name}")
+        for label, value in (("p", p), ("maxnorm", maxnorm)):
+            if isinstance(value, complex):
+                raise RuntimeError(f"renorm: {label} must be real-valued")
+        if p <= 0:
+            raise RuntimeError(f"renorm: non-positive-norm not supported, got p = {p}")
+        if maxnorm < 0:
+            raise RuntimeError(f"renorm: expected maxnorm to be >= 0 but got {maxnorm}")
+        if not -input.ndim <= dim < input.ndim:
+            raise IndexError(f"renorm: dim {dim} is out of range for a tensor of {input.ndim} dims")
+        dim %= input.ndim
+        lengths = input.norm(p, tuple(d for d in range(input.ndim) if d != dim), True)
+        factor = find_op("where")(lengths > maxnorm, maxnorm / (lengths + 1e-7), lengths.new_ones(()))
+        return input.mul_(factor) if self.is_inplace else input * factor
+
+
+class Normalize(Composite):
+    """input divided by its p-norm along `dim`, or by `eps` where that is smaller."""
+
+    schema = "normalize(Tensor input, float p=2.0, any dim=1, float eps=1e-12) -> Tensor"
+    namespace = "nn.functional"
+    method = False
+
+    def compute(self, input, p, dim, eps):
+        return input / input.norm(p, dim, True).clamp_min(eps)

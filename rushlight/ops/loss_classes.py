@@ -1,0 +1,269 @@
+"""Losses of classes: cross_entropy as a fused composite, nll_loss, and the margin losses over classes.
+
+Enters: scores [C], [N, C] or [N, C, d1, ...] and class indices (or, for cross_entropy, class probabilities). Leaves: the
+loss of every item, their mean (weighted where there are class weights) or their sum. Refuses: targets that are no
+class, and shapes that do not fit each other.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import _C
+from ..op import Fused, find_op
+from ..op.fused import column, pick
+from .loss import LEGACY, Loss, check_reduction, legacy_reduction, reduced
+
+class CrossEntropyRows(Fused):
+    """-log softmax of the target class of every row, and the row's log of the sum of exponentials."""
+
+    schema = "_cross_entropy_rows(Tensor input, Tensor target) -> (Tensor, Tensor)"
+    function = method = False
+    row_operands = ("target",)
+    index_operand = "target"
+
+    def row_dims(self, input, target):
+        return 1
+
+    def compute(self, input, target):
+        top = input.amax(-1, keepdim=True)
+        lse = (input - top).exp().sum(-1, keepdim=True).log() + top
+        return lse - pick(input, target), lse
+
+    def bad_index(self, index, cols):
+        raise IndexError(f"cross_entropy: Target {index} is out of bounds: expected 0 <= target < {cols}.")
+
+    def vjp(self, g, input, target, result):
+        if g[0] is None and g[1] is None:
+            return {}
+        if g[1] is not None:
+            soft = (input - result[1]).exp()
+            own = 0 if g[0] is None else find_op("_cross_entropy_rows_backward")(g[0], input, target, result[1])
+            return {"input": own + g[1] * soft}
+        return {"input": find_op("_cross_entropy_rows_backward")(g[0], input, target, result[1])}
+
+
+class CrossEntropyRowsBackward(Fused):
+    """Gradient of _cross_entropy_rows: softmax minus one at the target, times the row's gradient."""
+
+    schema = "_cross_entropy_rows_backward(Tensor grad, Tensor input, Tensor target, Tensor lse) -> Tensor"
+    function = method = False
+    row_operands = ("grad", "target", "lse")
+    index_operand = "target"
+    bad_index = CrossEntropyRows.bad_index
+
+    def row_dims(self, *args):
+        return 1
+
+    def compute(self, grad, input, target, lse):
+        return ((input - lse).exp() - column(target, input)) * grad
+
+    def vjp(self, g, grad, input, target, lse):
+        soft = (input - lse).exp()
+        chosen = g.gather(-1, target)
+        along = (g * soft).sum(-1, keepdim=True)
+        return {"grad": along - chosen, "input": g * soft * grad, "lse": -along * grad}
+
+
+def as_rows(input: Any, target: Any) -> tuple[Any, Any]:
+    """Input as [N, C] and target as [N, 1], for inputs [C], [N, C] and [N, C, d1, ...]."""
+    if input.ndim == 1:
+        return input.unsqueeze(0), target.reshape(1, 1)
+    if input.ndim == 2:
+        return input, target.reshape(-1, 1)
+    return input.movedim(1, -1).reshape(-1, input.shape[1]), target.reshape(-1, 1)
+
+
+def check_classes(name: str, input: Any, target: Any) -> None:
+    """Shapes and types of a class-index target."""
+    if input.ndim == 0:
+        raise RuntimeError(f"{name}: input must have at least one dimension")
+    expected = () if input.ndim == 1 else (input.shape[0], *input.shape[2:])
+    if tuple(target.shape) != expected and not (input.ndim == 1 and tuple(target.shape) == (1,)):
+        if input.ndim == 1:
+            raise ValueError(f"{name}: For 1D input, 1D target must have size 1, but got target size: {list(target.shape)}")
+        if input.ndim > 1 and target.ndim and target.shape[0] != input.shape[0]:
+            raise ValueError(f"Expected input batch_size ({input.shape[0]}) to match target batch_size ({target.shape[0]}).")
+        raise RuntimeError(f"{name}: expected target size {list(expected)}, got {list(target.shape)}")
+    if target.dtype not in (_C.int64, _C.uint8, _C.int32):
+        raise RuntimeError(f'"{name}": expected scalar type Long for the target but found {target.dtype.name}')
+
+
+def check_targets(name: str, index: Any, classes: int, error: type[Exception] = IndexError) -> None:
+    """Raise for a target that is no class."""
+    if index.device.type == "meta" or not index.numel():
+        return
+    wrong = (index < 0) | (index >= classes)
+    if bool(wrong.any()):
+        raise error(f"{name}: Target {index.masked_select(wrong)[0].item()} is out of bounds: expected 0 <= target < {classes}.")
+
+
+def weigh(loss: Any, target: Any, keep: Any, weight: Any, reduction: str, shape: Any, classes: int) -> Any:
+    """Per-row losses with ignored rows dropped and class weights applied, then reduced."""
+    scale = keep.to(loss.dtype) if keep is not None else None
+    if weight is not None:
+        if tuple(weight.shape) != (classes,):
+            raise RuntimeError(f"weight tensor should be defined either for all {classes} classes or no classes but got weight tensor of shape: {list(weight.shape)}")
+        chosen = weight.index_select(0, target.reshape(-1)).reshape(loss.shape)
+        scale = chosen if scale is None else chosen * scale
+    if scale is not None:
+        loss = loss * scale
+        if keep is not None:   # an ignored row contributes nothing, even where its loss is not a number
+            loss = loss.masked_fill(keep.logical_not(), 0.0)
+    if reduction == "none":
+        return loss.reshape(shape)
+    total = loss.sum()
+    if reduction == "sum":
+        return total
+    return total / (loss.numel() if scale is None else scale.sum())
+
+
+class CrossEntropy(Loss):
+    """-log softmax of the target class; targets are class indices or class probabilities."""
+
+    schema = "cross_entropy(Tensor input, Tensor target, Tensor? weight=None, bool? size_average=None, int ignore_index=-100, bool? reduce=None, str reduction='mean', float label_smoothing=0.0) -> Tensor"
+
+    def compute(self, input, target, weight, size_average, ignore_index, reduce, reduction, label_smoothing):
+        reduction = legacy_reduction(reduction, size_average, reduce)
+        check_reduction("cross_entropy", reduction)
+        if not 0.0 <= label_smoothing <= 1.0:
+            raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
+        if target.is_floating_point():
+            if ignore_index >= 0:
+                raise RuntimeError(f"cross_entropy: ignore_index is not supported for floating point target, got {ignore_index}")
+            return self.probabilities(input, target, weight, reduction, label_smoothing)
+        check_classes("cross_entropy", input, target)
+        rows, index = as_rows(input, target.to(_C.int64))
+        keep = None
+        if ignore_index >= rows.shape[1] or ignore_index < 0:
+            ignored = index == ignore_index
+            if index.device.type == "meta" or bool(ignored.any()):
+                keep, index = ignored.logical_not(), index.masked_fill(ignored, 0)
+        else:
+            keep = index != ignore_index
+        loss, lse = find_op("_cross_entropy_rows")(rows, index)
+        plain = weigh(loss, index, keep, weight, reduction, target.shape, rows.shape[1])
+        if not label_smoothing:
+            return plain
+        logs = lse - rows
+        smooth = (logs if weight is None else logs * weight).sum(-1, keepdim=True)
+        if keep is not None:
+            smooth = smooth.masked_fill(keep.logical_not(), 0.0)
+        spread = label_smoothing / rows.shape[1]
+        if reduction == "none":
+            smooth = smooth.reshape(target.shape)
+        elif reduction == "sum":
+            smooth = smooth.sum()
+        else:
+            count = weight.index_select(0, index.reshape(-1)).reshape(index.shape) if weight is not None else smooth.new_ones(smooth.shape)
+            smooth = smooth.sum() / (count if keep is None else count.masked_fill(keep.logical_not(), 0.0)).sum()
+        return plain * (1 - label_smoothing) + smooth * spread
+
+    def probabilities(self, input: Any, target: Any, weight: Any, reduction: str, label_smoothing: float) -> Any:
+        if input.ndim > 1 and target.ndim and input.shape[0] != target.shape[0]:
+            raise ValueError(f"cross_entropy: Expected input batch_size ({input.shape[0]}) to match target batch_size ({target.shape[0]}).")
+        if input.shape != target.shape:
+            raise RuntimeError(f"cross_entropy: expected probabilities of size {list(input.shape)}, got {list(target.shape)}")
+        dim = 0 if input.ndim == 1 else 1
+        if label_smoothing:
+            target = target * (1 - label_smoothing) + label_smoothing / input.shape[dim]
+        logs = input.log_softmax(dim) * target
+        if weight is not None:
+            logs = logs * weight.reshape([-1 if d == dim else 1 for d in range(input.ndim)])
+        loss = -logs.sum(dim)
+        if reduction == "mean":
+            return loss.sum() / max(1, input.numel() // input.shape[dim])
+        return reduced(loss, reduction)
+
+
+class NllLoss(Loss):
+    """Minus the log probability of the target class."""
+
+    schema = "nll_loss(Tensor input, Tensor target, Tensor? weight=None, bool? size_average=None, int ignore_index=-100, bool? reduce=None, str reduction='mean') -> Tensor"
+
+    def compute(self, input, target, weight, size_average, ignore_index, reduce, reduction):
+        reduction = legacy_reduction(reduction, size_average, reduce)
+        check_reduction("nll_loss", reduction)
+        check_classes("nll_loss", input, target)
+        rows, index = as_rows(input, target.to(_C.int64))
+        ignored = index == ignore_index
+        index = index.masked_fill(ignored, 0)
+        check_targets("nll_loss", index, rows.shape[1])
+        return weigh(-rows.gather(-1, index), index, ignored.logical_not(), weight, reduction, target.shape, rows.shape[1])
+
+
+# --- margins ------------------------------------------------------------------------------------------------------------------
+
+
+def check_margin_shapes(name: str, input: Any) -> None:
+    """[C] or [N, C], with at least one class."""
+    if not (input.ndim in (1, 2) and input.shape[-1] > 0):
+        raise RuntimeError(f"{name}: Expected non-empty vector or matrix with optional 0-dim batch size, but got: {list(input.shape)}")
+
+
+class MultiMarginLoss(Loss):
+    """Mean over classes of max(0, margin - score of the target + score of the class) to the power p."""
+
+    schema = f"multi_margin_loss(Tensor input, Tensor target, int p=1, float margin=1.0, Tensor? weight=None, {LEGACY}) -> Tensor"
+
+    def compute(self, input, target, p, margin, weight, size_average, reduce, reduction):
+        reduction = legacy_reduction(reduction, size_average, reduce)
+        check_reduction(self.name, reduction)
+        if p not in (1, 2):
+            raise ValueError(f"multi_margin_loss: only p == 1 and p == 2 supported, got {p}")
+        if weight is not None and weight.ndim != 1:
+            raise ValueError(f"multi_margin_loss: weight must be one-dimensional, got {weight.ndim} dims")
+        check_margin_shapes(self.name, input)
+        if not input.is_floating_point():
+            raise NotImplementedError(f'"multi_margin_loss" not implemented for {input.dtype.name} tensors')
+        rows = input.reshape(-1, input.shape[-1])
+        items, classes = rows.shape
+        if target.ndim > 1 or target.numel() != items:
+            raise RuntimeError(f"multi_margin_loss: inconsistent target size, expected {items} but got {list(target.shape)}")
+        if weight is not None and weight.numel() != classes:
+            raise RuntimeError(f"multi_margin_loss: inconsistent weight size, expected {classes} but got {list(weight.shape)}")
+        index = target.reshape(-1, 1)
+        check_targets(self.name, index, classes, RuntimeError)
+        gap = (margin - rows.gather(1, index) + rows).clamp_min(0)
+        gap = gap if p == 1 else gap * gap
+        if weight is not None:
+            gap = gap * weight.index_select(0, index.reshape(-1)).unsqueeze(1)
+        loss = gap.scatter(1, index, 0.0).sum(1) / classes
+        return reduced(loss.reshape(()) if target.ndim == 0 or input.ndim == 1 else loss, reduction)
+
+
+class MultilabelMarginLoss(Loss):
+    """Mean over classes of how far every other class comes within 1 of each target class; -1 ends the targets."""
+
+    schema = f"multilabel_margin_loss(Tensor input, Tensor target, {LEGACY}) -> Tensor"
+
+    def compute(self, input, target, size_average, reduce, reduction):
+        reduction = legacy_reduction(reduction, size_average, reduce)
+        check_reduction(self.name, reduction)
+        check_margin_shapes(self.name, input)
+        if target.shape != input.shape and not (input.ndim == 1 and target.numel() == input.numel()):
+            raise RuntimeError(f"multilabel_margin_loss: inconsistent target size: {list(target.shape)} for input of size: {list(input.shape)}")
+        rows, wanted = input.reshape(-1, input.shape[-1]), target.reshape(-1, input.shape[-1])
+        valid = (wanted < 0).to(_C.int64).cumsum(1) == 0
+        index = wanted.masked_fill(valid.logical_not(), 0)
+        check_targets(self.name, index, rows.shape[1], RuntimeError)
+        counted = valid.to(_C.int64)
+        is_target = counted.new_zeros(counted.shape).scatter_add(1, index, counted) > 0
+        gap = (1 - rows.gather(1, index).unsqueeze(2) + rows.unsqueeze(1)).clamp_min(0)
+        gap = gap.masked_fill(valid.logical_not().unsqueeze(2) | is_target.unsqueeze(1), 0)
+        loss = gap.sum((1, 2)) / rows.shape[1]
+        return reduced(loss.reshape(()) if input.ndim == 1 else loss, reduction)
+
+
+class MultilabelSoftMarginLoss(Loss):
+    """Mean over classes of the binary cross entropy of every class."""
+
+    schema = f"multilabel_soft_margin_loss(Tensor input, Tensor target, Tensor? weight=None, {LEGACY}) -> Tensor"
+
+    def compute(self, input, target, weight, size_average, reduce, reduction):
+        reduction = legacy_reduction(reduction, size_average, reduce)
+        check_reduction(self.name, reduction)
+        log_sigmoid = find_op("logsigmoid")
+        loss = -(target * log_sigmoid(input) + (1 - target) * log_sigmoid(-input))
+        loss = loss if weight is None else loss * weight
+        return reduced(loss.sum(-1) / input.shape[-1], reduction)
