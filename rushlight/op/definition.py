@@ -248,7 +248,7 @@ def published(namespace: str) -> dict[str, Any]:
             for label in (name, *cls.aliases) if cls.function else ():
                 space, _, last = label.rpartition(".")
                 if (space or cls.namespace or "") == namespace:
-                    last = last.removeprefix(namespace + "_")   # linalg_svd is linalg.svd
+                    last = last.removeprefix(namespace + "_") if namespace else last   # linalg_svd is linalg.svd
                     for suffix in suffixes(cls):
                         found.setdefault(last + suffix, ops[name + suffix])
     return found

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import _C
-from ..autograd import no_grad
+from ..autograd import is_grad_enabled, no_grad
 from ..op import Composite, Fused, Pointwise, Promote, find_op
 from ..op.reduction import product
 from .normalize import through_body
@@ -192,6 +192,8 @@ def normalised(input: Any, weight: Any, bias: Any, running_mean: Any, running_va
         mean, scale = running_mean.detach(), (running_var.detach() + eps).rsqrt()
         at = [spread(v, input.ndim) for v in (mean, scale if weight is None else scale * weight, bias)]
         return find_op("_scaled_channels")(input, *at), None, None
+    if input.ndim < 2:
+        return input.clone(), input.new_empty((0,)), input.new_empty((0,))
     result, mean, invstd, variance = find_op("_channel_norm")(input, weight, bias, eps)
     mean, invstd, variance = mean.detach(), invstd.detach(), variance.detach()
     if input.numel():
@@ -346,7 +348,7 @@ class GroupNormRows(Composite):
     def compute(self, input, weight, bias, groups, eps):
         items, channels = input.shape[:2]
         length = product(input.shape[2:])
-        mean, variance = moments(input.reshape(items * groups, -1), (1,))
+        mean, variance = moments(input.reshape(items * groups, channels // groups * length), (1,))
         rstd = (variance + eps).rsqrt()
         mean, rstd = mean.reshape(items, groups), rstd.reshape(items, groups)
         scale = per_channel(rstd, channels)
@@ -356,14 +358,31 @@ class GroupNormRows(Composite):
         return result.reshape(input.shape), mean, rstd
 
     def vjp(self, g, input, weight, bias, groups, eps, result):
+        statistics = statistics_gradient(g[1], g[2], input, result[1], result[2])
         if g[0] is None:
-            return {}
+            return {"input": statistics}
         d_input, d_weight, d_bias = find_op("_group_norm_rows_backward")(g[0], input, weight, result[1], result[2], groups, eps)
+        if is_grad_enabled():   # of grad alone: it should not seem to depend on the rest
+            d_bias = g[0].sum([d for d in range(g[0].ndim) if d != 1])
         return {
-            "input": d_input,
+            "input": d_input if statistics is None else d_input + statistics,
             "weight": None if weight is None else d_weight.to(weight.dtype),
             "bias": None if bias is None else d_bias.to(bias.dtype),
         }
+
+
+def statistics_gradient(d_mean: Any, d_rstd: Any, input: Any, mean: Any, rstd: Any) -> Any:
+    """What the mean and reciprocal deviation of groups, as results, ask of the input."""
+    if d_mean is None and d_rstd is None:
+        return None
+    items, groups = mean.shape
+    rows = input.reshape(items, groups, product(input.shape[1:]) // groups)
+    total = 0
+    if d_mean is not None:
+        total = d_mean.unsqueeze(2).expand(rows.shape)
+    if d_rstd is not None:
+        total = total - (d_rstd * rstd ** 3).unsqueeze(2) * (rows - mean.unsqueeze(2))
+    return (total / rows.shape[2]).reshape(input.shape).to(input.dtype)
 
 
 def per_channel(v: Any, channels: int) -> Any:
@@ -386,7 +405,7 @@ class GroupNormRowsBackward(Composite):
         if length == 1:
             total, dot = grad.to(mean.dtype), grad * (x - mean)
         else:
-            rows = [t.reshape(items * channels, -1) for t in (grad, x, mean)]
+            rows = [t.reshape(items * channels, t.shape[-1]) for t in (grad, x, mean)]
             total, dot = (t.reshape(items, channels, 1) for t in find_op("_paired_row_sums")(*rows))
         d_weight, d_bias = (dot * wide).sum((0, 2)), total.sum((0, 2))
         scale = wide
@@ -394,7 +413,7 @@ class GroupNormRowsBackward(Composite):
             factor = weight.reshape(-1, 1)
             scale, total, dot = wide * factor, total * factor, dot * factor
         size = max(1, channels // groups * length)
-        each = [t.reshape(items, groups, -1).sum(2) * rstd * (-1.0 / size) for t in (total, dot)]
+        each = [t.reshape(items, groups, channels // groups).sum(2) * rstd * (-1.0 / size) for t in (total, dot)]
         shift, slope = per_channel(each[0], channels), per_channel(each[1] * rstd * rstd, channels)
         d_input = find_op("_paired_affine")(grad, x, mean, scale, slope, shift)
         return d_input.reshape(input.shape), d_weight, d_bias
@@ -403,7 +422,7 @@ class GroupNormRowsBackward(Composite):
         items, channels = input.shape[:2]
 
         def body(grad, input, weight):
-            grouped = (items, groups, channels // groups, -1)
+            grouped = (items, groups, channels // groups, product(input.shape[2:]))
             w = None if weight is None else weight.reshape(groups, -1, 1)
             made = normal_gradients(grad.reshape(grouped), input.reshape(grouped), w, (2, 3), (0, 3), eps)
             return made[0].reshape(input.shape), made[1].reshape(-1), made[2].reshape(-1)
@@ -437,7 +456,7 @@ class NativeGroupNorm(Composite):
         result, mean, rstd = find_op("_group_norm_rows")(input, weight, bias, group, eps)
         mixed = input.dtype in HALVES and any(p is not None and p.dtype is _C.float32 for p in (weight, bias))
         kept = _C.float32 if mixed else input.dtype
-        return result, mean.detach().to(kept), rstd.detach().to(kept)
+        return result, mean.to(kept), rstd.to(kept)
 
 
 class GroupNorm(Composite):
@@ -489,5 +508,6 @@ class LocalResponseNorm(Composite):
         empty = [square.new_zeros((input.shape[0], n, *input.shape[2:])) for n in (before, after)]
         padded = find_op("cat")([empty[0], square, empty[1]], 1)
         # Sums of `size` neighbours: windows of a view, not differences of running sums, which would lose precision.
-        around = padded.unfold(1, size, 1).mean(-1)
+        around = padded.unfold(1, size, 1)
+        around = around.mean(-1) if input.is_floating_point() or input.is_complex() else around.sum(-1).div(size, rounding_mode="trunc")
         return input / (around * alpha + k).pow(beta)

@@ -12,6 +12,7 @@ from .. import _C
 from ..autograd import no_grad
 from ..op import Composite, find_op
 from ..promotion import result_type_of
+from .matmul import broadcast_batch
 
 
 MM_IF_LARGE, MM_ALWAYS, MM_NEVER = 0, 1, 2
@@ -31,7 +32,7 @@ class CdistForward(Composite):
     def compute(self, x1, x2, p, compute_mode):
         check_sets(x1, x2, p, compute_mode)
         points, others, width = x1.shape[-2], x2.shape[-2], x1.shape[-1]
-        batch = find_op("broadcast_shapes")(x1.shape[:-2], x2.shape[:-2])
+        batch = broadcast_batch("cdist", tuple(x1.shape[:-2]), tuple(x2.shape[:-2]))
         if 0 in (points, others, width) or 0 in batch:
             return x1.new_zeros((*batch, points, others))
         if p == 2 and (compute_mode == MM_ALWAYS or (compute_mode in (None, MM_IF_LARGE) and max(points, others) > LARGE)):
@@ -124,7 +125,7 @@ class Pdist(Composite):
             raise RuntimeError(f"pdist only supports non-negative p values, got {p}")
         count = input.shape[0]
         if count < 2:
-            return input.new_empty((0,))
+            return input.reshape(-1).narrow(0, 0, 0)
         pairs = find_op("triu_indices")(count, count, 1, device=input.device)
         return (input.index_select(0, pairs[0]) - input.index_select(0, pairs[1])).norm(p, -1)
 
@@ -154,7 +155,8 @@ class CosineSimilarity(Composite):
         common = result_type_of([x1, x2])
         if not (common.is_floating_point or common.is_complex):
             raise RuntimeError(f"cosine_similarity: expected common dtype to be floating point, yet common dtype is {common.name}")
-        x1, x2 = find_op("broadcast_tensors")(x1.to(common), x2.to(common))
+        shape = broadcast_batch("cosine_similarity", tuple(x1.shape), tuple(x2.shape))
+        x1, x2 = x1.to(common).expand(shape), x2.to(common).expand(shape)
         unit = []
         for x in (x1, x2):
             length = x.norm(2, dim, True).clone()

@@ -44,8 +44,6 @@ class DropoutFamily(Composite):
 
     def compute(self, input, p, train):
         check_probability(self.name, p)
-        if self.per_feature and input.ndim < 2:
-            raise RuntimeError(f"{self.name}: expected at least 2 dims (batch and feature), got {input.ndim}.")
         if p == 0 or not train or input.numel() == 0:
             return input
         if p == 1:
@@ -56,6 +54,8 @@ class DropoutFamily(Composite):
     def noise_for(self, input):
         """Memory for the noise: one number per element, or per channel."""
         if self.per_feature:
+            if input.ndim < 2:
+                raise RuntimeError(f"{self.name}: Feature dropout requires at least 2 dimensions in the input, got {input.ndim}.")
             return input.detach().new_empty((*input.shape[:2], *(1 for _ in input.shape[2:])))
         return find_op("empty_like")(input.detach())
 
@@ -143,7 +143,7 @@ class Dropout1d(Composite):
         drop = find_op("feature_dropout_" if inplace else "feature_dropout")
         if batched:
             return drop(input, p, training)
-        return drop(input.unsqueeze_(0) if inplace else input.unsqueeze(0), p, training).squeeze_(0)
+        return drop(input.unsqueeze_(0), p, training).squeeze_(0) if inplace else drop(input.unsqueeze(0), p, training).squeeze(0)
 
 
 class Dropout2d(Dropout1d):

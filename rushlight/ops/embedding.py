@@ -104,6 +104,8 @@ class EmbeddingRenorm(Composite):
 
     def compute(self, input, indices, max_norm, norm_type):
         check_table("embedding_renorm", input, indices)
+        if input.device.type == "meta":
+            return input
         with no_grad():
             table = input.detach()
             used = find_op("unique")(indices.reshape(-1))
@@ -123,6 +125,7 @@ class FunctionalEmbedding(Composite):
     method = out = False
 
     def compute(self, input, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse):
+        check_table("embedding", weight, input)
         padding_idx = wrap_padding("embedding", padding_idx, weight.shape[0], AssertionError)
         if max_norm is not None:
             find_op("embedding_renorm_")(weight, input, max_norm, norm_type)

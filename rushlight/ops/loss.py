@@ -281,6 +281,11 @@ class SoftMarginLoss(_ElementLoss):
     schema = f"soft_margin_loss(Tensor input, Tensor target, {LEGACY}) -> Tensor"
     warns = False
 
+    def element(self, input, target):
+        if input.dtype is _C.float16:   # overflows where PyTorch's does: the exponential is a half there
+            return (-target * input).exp().log1p()
+        return super().element(input, target)
+
 
 class PoissonNllLoss(Loss):
     """-log likelihood of counts `target` under a Poisson distribution of rate exp(input), or input."""

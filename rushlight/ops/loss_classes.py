@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import _C
-from ..op import Fused, find_op
+from ..op import Composite, Fused, find_op
 from ..op.fused import column, pick
 from .loss import LEGACY, Loss, check_reduction, legacy_reduction, reduced
 
@@ -176,6 +176,32 @@ class CrossEntropy(Loss):
         return reduced(loss, reduction)
 
 
+class NllRows(Composite):
+    """Minus the number each row has at its index, [N, 1]."""
+
+    schema = "_nll_rows(Tensor input, Tensor index) -> Tensor"
+    function = method = out = False
+
+    def compute(self, input, index):
+        return -input.gather(-1, index)
+
+    def vjp(self, g, input, index):
+        return {"input": find_op("_nll_rows_backward")(g, input, index)}
+
+
+class NllRowsBackward(Composite):
+    """Gradient of _nll_rows; it takes the input so that second derivatives (which are 0) exist."""
+
+    schema = "_nll_rows_backward(Tensor grad, Tensor input, Tensor index) -> Tensor"
+    function = method = out = False
+
+    def compute(self, grad, input, index):
+        return input.new_zeros(input.shape).scatter_(-1, index, -grad)
+
+    def vjp(self, g, index):
+        return {"grad": -g.gather(-1, index)}
+
+
 class NllLoss(Loss):
     """Minus the log probability of the target class."""
 
@@ -189,15 +215,21 @@ class NllLoss(Loss):
         ignored = index == ignore_index
         index = index.masked_fill(ignored, 0)
         check_targets("nll_loss", index, rows.shape[1])
-        return weigh(-rows.gather(-1, index), index, ignored.logical_not(), weight, reduction, target.shape, rows.shape[1])
+        return weigh(find_op("_nll_rows")(rows, index), index, ignored.logical_not(), weight, reduction, target.shape, rows.shape[1])
 
 
 # --- margins ------------------------------------------------------------------------------------------------------------------
 
 
+def check_long(name: str, target: Any) -> None:
+    """Class numbers are int64 here."""
+    if target.dtype is not _C.int64:
+        raise RuntimeError(f"{name}: expected scalar type Long for the target but found {target.dtype.name}")
+
+
 def check_margin_shapes(name: str, input: Any) -> None:
     """[C] or [N, C], with at least one class."""
-    if not (input.ndim in (1, 2) and input.shape[-1] > 0):
+    if input.ndim > 2 or (input.ndim and not input.shape[-1]):
         raise RuntimeError(f"{name}: Expected non-empty vector or matrix with optional 0-dim batch size, but got: {list(input.shape)}")
 
 
@@ -216,12 +248,13 @@ class MultiMarginLoss(Loss):
         check_margin_shapes(self.name, input)
         if not input.is_floating_point():
             raise NotImplementedError(f'"multi_margin_loss" not implemented for {input.dtype.name} tensors')
-        rows = input.reshape(-1, input.shape[-1])
+        rows = input if input.ndim == 2 else input.reshape(1, -1)
         items, classes = rows.shape
         if target.ndim > 1 or target.numel() != items:
             raise RuntimeError(f"multi_margin_loss: inconsistent target size, expected {items} but got {list(target.shape)}")
         if weight is not None and weight.numel() != classes:
             raise RuntimeError(f"multi_margin_loss: inconsistent weight size, expected {classes} but got {list(weight.shape)}")
+        check_long(self.name, target)
         index = target.reshape(-1, 1)
         check_targets(self.name, index, classes, RuntimeError)
         gap = (margin - rows.gather(1, index) + rows).clamp_min(0)
@@ -229,7 +262,7 @@ class MultiMarginLoss(Loss):
         if weight is not None:
             gap = gap * weight.index_select(0, index.reshape(-1)).unsqueeze(1)
         loss = gap.scatter(1, index, 0.0).sum(1) / classes
-        return reduced(loss.reshape(()) if target.ndim == 0 or input.ndim == 1 else loss, reduction)
+        return reduced(loss.reshape(target.shape), reduction)
 
 
 class MultilabelMarginLoss(Loss):
@@ -241,9 +274,10 @@ class MultilabelMarginLoss(Loss):
         reduction = legacy_reduction(reduction, size_average, reduce)
         check_reduction(self.name, reduction)
         check_margin_shapes(self.name, input)
-        if target.shape != input.shape and not (input.ndim == 1 and target.numel() == input.numel()):
+        if target.shape != input.shape and not (input.ndim < 2 and target.numel() == input.numel()):
             raise RuntimeError(f"multilabel_margin_loss: inconsistent target size: {list(target.shape)} for input of size: {list(input.shape)}")
-        rows, wanted = input.reshape(-1, input.shape[-1]), target.reshape(-1, input.shape[-1])
+        check_long(self.name, target)
+        rows, wanted = (t if t.ndim == 2 else t.reshape(1, -1) for t in (input, target))
         valid = (wanted < 0).to(_C.int64).cumsum(1) == 0
         index = wanted.masked_fill(valid.logical_not(), 0)
         check_targets(self.name, index, rows.shape[1], RuntimeError)
@@ -252,7 +286,7 @@ class MultilabelMarginLoss(Loss):
         gap = (1 - rows.gather(1, index).unsqueeze(2) + rows.unsqueeze(1)).clamp_min(0)
         gap = gap.masked_fill(valid.logical_not().unsqueeze(2) | is_target.unsqueeze(1), 0)
         loss = gap.sum((1, 2)) / rows.shape[1]
-        return reduced(loss.reshape(()) if input.ndim == 1 else loss, reduction)
+        return reduced(loss.reshape(()) if input.ndim < 2 else loss, reduction)
 
 
 class MultilabelSoftMarginLoss(Loss):

@@ -42,9 +42,9 @@ class HingeEmbeddingLoss(Loss):
     def compute(self, input, target, margin, size_average, reduce, reduction):
         reduction = legacy_reduction(reduction, size_average, reduce)
         check_reduction(self.name, reduction)
-        input, target = find_op("broadcast_tensors")(input, target)
-        far = (margin - input).clamp_min(0).masked_fill(target == 1, 0)
-        return reduced(far + input.masked_fill(target == -1, 0), reduction)
+        choose, nothing = find_op("where"), input.new_zeros(())
+        far = choose(target == 1, nothing, (margin - input).clamp_min(0))
+        return reduced(far + choose(target == -1, nothing, input), reduction)
 
 
 class MarginRankingLoss(Loss):

@@ -165,6 +165,9 @@ class SafeSoftmax(Composite):
         hidden = (input == float("-inf")).all(dim, keepdim=True)
         return input.softmax(dim, dtype).masked_fill(hidden, 0)
 
+    def vjp(self, g, input: Meta, result, dim):
+        return {"input": find_op("_softmax_backward")(g, result, dim).to(input.dtype)}
+
 
 class PlainSoftmax(Composite):
     """softmax; `half_to_float` computes and answers in float32."""
@@ -247,8 +250,8 @@ def trailing(shape: Any) -> tuple[int, ...]:
 class LayerNormRows(Fused):
     """layer_norm together with the mean and reciprocal deviation of every row."""
 
-    schema = "native_layer_norm(Tensor input, int[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor)"
-    method = False
+    schema = "_layer_norm_rows(Tensor input, int[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor)"
+    function = method = False
     column_operands = ("weight", "bias")
 
     def check(self, input, normalized_shape, weight, bias, eps):
@@ -336,7 +339,18 @@ class LayerNorm(Composite):
     out = False
 
     def compute(self, input, normalized_shape, weight, bias, eps, cudnn_enable):
-        return find_op("native_layer_norm")(input, normalized_shape, weight, bias, eps)[0]
+        return find_op("_layer_norm_rows")(input, normalized_shape, weight, bias, eps)[0]
+
+
+class NativeLayerNorm(Composite):
+    """layer_norm with the mean and reciprocal deviation of every row, which carry no gradient."""
+
+    schema = "native_layer_norm(Tensor input, int[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor)"
+    method = False
+
+    def compute(self, input, normalized_shape, weight, bias, eps):
+        result, mean, rstd = find_op("_layer_norm_rows")(input, normalized_shape, weight, bias, eps)
+        return result, mean.detach(), rstd.detach()
 
 
 class RmsNormRows(Fused):

@@ -127,6 +127,10 @@ def thing(x: Any, memo: dict[Any, Any] | None = None) -> Any:
         return {key: thing(item, memo) for key, item in x.items()}
     if isinstance(x, types.FunctionType) or (callable(x) and id(x) in _paths()):
         return function(x)
+    if isinstance(x, torch.nn.PairwiseDistance):
+        return lambda a, b: resolve("nn.functional.pairwise_distance")(a, b, x.norm, x.eps, x.keepdim)
+    if isinstance(x, torch.nn.LinearCrossEntropyOptions):
+        return resolve("nn.LinearCrossEntropyOptions")(**{f: thing(getattr(x, f)) for f in x.__dataclass_fields__})
     return x
 
 

@@ -77,7 +77,7 @@ class Hardtanh(Pointwise):
         if is_bool(input):
             raise RuntimeError("hardtanh: boolean inputs are not supported")
         if min_val > max_val:
-            raise ValueError(f"hardtanh: min_val must not exceed max_val, got {min_val} and {max_val}")
+            raise ValueError(f"hardtanh: min_val cannot be greater than max_val, got {min_val} and {max_val}")
         if not (input.dtype.is_signed or input.dtype.is_floating_point) and min(min_val, max_val) < 0:
             raise RuntimeError(f"hardtanh: negative limits on the unsigned dtype {input.dtype.name}. Cast to a signed dtype.")
 
@@ -450,6 +450,6 @@ class Prelu(Composite):
                 raise RuntimeError("prelu: a zero-dim input takes a single weight")
             if channels != weight.numel():
                 raise RuntimeError(f"prelu: one weight per channel or one in all, got {weight.numel()} for {channels}")
-        if input.ndim > 1:
-            weight = weight.reshape([1, -1] + [1] * (input.ndim - 2))
+        if input.ndim != 1:
+            weight = weight.reshape([1, -1] + [1] * (input.ndim - 2) if input.ndim else ())
         return find_op("_prelu_kernel")(input, weight)
