@@ -136,7 +136,7 @@ class Dropout1d(Composite):
             message = f"{self.name}: Expected {self.dims[0]}D or {self.dims[1]}D input, but received a {input.ndim}D input."
             if self.refuses:
                 raise RuntimeError(message)
-            warnings.warn(message + f" It is treated as batched; prefer a {self.dims[1]}D input.", UserWarning, stacklevel=3)
+            warnings.warn(message + " Other ranks are deprecated; dropout takes them.", UserWarning, stacklevel=3)
         return self.apply(input, p, training, inplace, batched=input.ndim == self.dims[1])
 
     def apply(self, input: Any, p: float, training: bool, inplace: bool, batched: bool) -> Any:
