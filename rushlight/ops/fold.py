@@ -1,0 +1,172 @@
+"""Windows as columns and back: nn.functional.unfold (im2col) and fold (col2im), each the other's gradient.
+
+Enters: images [(batch,) channels, height, width], or columns [(batch,) channels * window, positions]. Leaves: the other.
+Both are one generated kernel over planes in parallel. Refuses: sizes that hold no window, and column counts that do not fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+from rushlight import _C
+from rushlight.loops.expr import cast, const, idiv, irem, load, lt, max_, min_, select, var
+from rushlight.loops.nest import For, If, Local, Nest, Statement, Store, operands, rows
+from rushlight.op import find_op
+from rushlight.op.definition import KIND_PLANNED, OpDefinition
+from rushlight.op.pointwise import compile_for, compute_code
+from rushlight.op.reduction import GRAIN, as_step, product
+
+from .pool.sizes import per_dim
+from .window.layout import ONE, ZERO
+
+NUMBERS = ("kernel", "dilation", "padding", "stride")
+SIZES = tuple(f"{name}{d}" for name in ("size", "out", *NUMBERS) for d in range(2))
+
+
+class Columns(OpDefinition):
+    """What both directions share: arguments per dim, and how many windows there are."""
+
+    method = out = False
+    kind = KIND_PLANNED
+
+    @cached_property
+    def kernels(self) -> dict[tuple, Any]:
+        return {}
+
+    def numbers(self, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> list[tuple[int, ...]]:
+        found = [per_dim(self.name, label, value, 2) for label, value in zip(("kernel_size", *NUMBERS[1:]), (kernel_size, dilation, padding, stride), strict=True)]
+        for label, values in zip(("kernel_size", *NUMBERS[1:]), found, strict=True):
+            if min(values) < (0 if label == "padding" else 1):
+                raise RuntimeError(f"{self.name}: {label} should be {'non-negative' if label == 'padding' else 'greater than zero'}, but got {list(values)}")
+        return found
+
+    def windows(self, size: Sequence[int], kernel: Sequence[int], dilation: Sequence[int], padding: Sequence[int], stride: Sequence[int]) -> list[int]:
+        return [(n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, d, p, s in zip(size, kernel, dilation, padding, stride, strict=True)]
+
+    def kernel_for(self, t: Any, build: Any) -> Any:
+        key = (t.dtype.code, t.device.type)
+        found = self.kernels.get(key)
+        if found is None:
+            found = self.kernels[key] = as_step(compile_for(t.device, build(t.dtype.code)))
+        return found
+
+    def run(self, input: Any, *args: Any) -> Any:
+        """Inputs in another memory order are copied first."""
+        input = input.contiguous()
+        return self.plan((input, *args))(input)
+
+
+class Unfold(Columns):
+    """Every window of the image as one column."""
+
+    schema = "im2col(Tensor input, int[2] kernel_size, int[2] dilation=1, int[2] padding=0, int[2] stride=1) -> Tensor"
+    aliases = ("nn.functional.unfold",)
+    function = True
+
+    def plan(self, args):
+        input = args[0]
+        kernel, dilation, padding, stride = numbers = self.numbers(*args[1:])
+        if input.ndim not in (3, 4) or 0 in input.shape[-3:]:
+            raise RuntimeError(f"unfold: Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for input, but got: {list(input.shape)}")
+        if not input._is_contiguous():
+            return None
+        size = tuple(input.shape[-2:])
+        out = self.windows(size, kernel, dilation, padding, stride)
+        if min(out) < 1:
+            raise RuntimeError(f"unfold: Given input with spatial size {list(size)}, kernel_size={list(kernel)}, dilation={list(dilation)}, padding={list(padding)}, the calculated shape of the array of sliding blocks is {out}, but its components must be at least one.")
+        shape = (*input.shape[:-3], input.shape[-3] * product(kernel), product(out))
+        slots = [("new", input.dtype, shape, None, 0, 0)]
+        if input.device.type == "meta" or 0 in shape:
+            return _C.Plan(1, input.device, slots, [])
+        params = [*size, *out, *(n for own in numbers for n in own)]
+        extent = product(shape[:-1])
+        step = (self.kernel_for(input, unfold_nest), [0, 1], params, extent, max(1, GRAIN // product(out)), -1)
+        return _C.Plan(1, input.device, slots, [step])
+
+    def vjp(self, g, input: Any, kernel_size, dilation, padding, stride):
+        return {"input": find_op("col2im")(g, tuple(input.shape[-2:]), kernel_size, dilation, padding, stride)}
+
+
+class Fold(Columns):
+    """Columns added up where their windows were."""
+
+    schema = "col2im(Tensor input, int[2] output_size, int[2] kernel_size, int[2] dilation=1, int[2] padding=0, int[2] stride=1) -> Tensor"
+    aliases = ("nn.functional.fold",)
+    function = True
+
+    def plan(self, args):
+        input, size = args[0], per_dim("fold", "output_size", args[1], 2)
+        kernel, dilation, padding, stride = numbers = self.numbers(*args[2:])
+        if input.ndim not in (2, 3) or 0 in input.shape[-2:]:
+            raise RuntimeError(f"fold: Expected 2D or 3D (batch mode) tensor for input with possibly 0 batch size and non-zero dimensions for input, but got: {list(input.shape)}")
+        if input.shape[-2] % product(kernel):
+            raise RuntimeError(f"fold: Expected size of input's dimension 1 to be divisible by the product of kernel_size, but got input.size(1)={input.shape[-2]} and kernel_size={list(kernel)}.")
+        out = self.windows(size, kernel, dilation, padding, stride)
+        if min(out) < 1 or input.shape[-1] != product(out):
+            raise RuntimeError(f"fold: Given output_size={list(size)}, kernel_size={list(kernel)}, dilation={list(dilation)}, padding={list(padding)}, stride={list(stride)}, expected size of input's dimension 2 to match the calculated number of sliding blocks {out[0]} * {out[1]}, but got input.size(2)={input.shape[-1]}.")
+        if not input._is_contiguous():
+            return None
+        channels = input.shape[-2] // product(kernel)
+        shape = (*input.shape[:-2], channels, *size)
+        slots = [("new", input.dtype, shape, None, 0, 0)]
+        if input.device.type == "meta" or 0 in shape:
+            return _C.Plan(1, input.device, slots, [])
+        params = [*size, *out, *(n for own in numbers for n in own)]
+        work = product(kernel) * product(out) + product(size)
+        step = (self.kernel_for(input, fold_nest), [0, 1], params, product(shape[:-2]), max(1, GRAIN // work), -1)
+        return _C.Plan(1, input.device, slots, [step])
+
+    def vjp(self, g, kernel_size, dilation, padding, stride):
+        return {"input": find_op("im2col")(g, kernel_size, dilation, padding, stride)}
+
+
+def covered(d: int, tap: Any) -> list[Statement]:
+    """Locals low{d}, high{d}: the windows whose element `tap` lies inside the image; first{d}: where window 0 has it."""
+    stride, size = var(f"stride{d}"), var(f"size{d}")
+    first = tap * var(f"dilation{d}") - var(f"padding{d}")
+    # Rounded up, for numerators of either sign.
+    low = select(lt(first, ZERO), idiv(stride - ONE - var(f"first{d}"), stride), ZERO)
+    past = size - ONE - var(f"first{d}")
+    high = select(lt(past, ZERO), ZERO, idiv(past, stride) + ONE)
+    return [
+        Local(f"first{d}", first), Local(f"low{d}", min_(low, var(f"out{d}"))),
+        Local(f"high{d}", max_(min_(high, var(f"out{d}")), var(f"low{d}"))),
+    ]  # fmt: skip
+
+
+def unfold_nest(code: str) -> Nest:
+    """A row of columns per iteration: one element of every window of one channel, zero where it is padding."""
+    kh, kw = var("kernel0"), var("kernel1")
+    head = [Local("kx", irem(var("i"), kw)), Local("rest", idiv(var("i"), kw)), Local("ky", irem(var("rest"), kh)), Local("plane", idiv(var("rest"), kh))]
+    zero = const(0, code)
+    target = (var("i") * var("out0") + var("y")) * var("out1")
+    source = (var("plane") * var("size0") + var("first0") + var("y") * var("stride0")) * var("size1") + var("first1")
+
+    def fill(name: str, low: Any, high: Any) -> For:
+        return For(name, low, high, (Store(1, target + var(name), zero),), vector=True)
+
+    inside = (
+        fill("a", ZERO, var("low1")),
+        For("x", var("low1"), var("high1"), (Store(1, target + var("x"), load(0, source + var("x") * var("stride1"), code)),), vector=True),
+        fill("b", var("high1"), var("out1")),
+    )
+    within = lt(var("y"), var("low0"))
+    beyond = lt(var("y"), var("high0"))
+    row = If(within, (fill("c", ZERO, var("out1")),), (If(beyond, inside, (fill("e", ZERO, var("out1")),)),))
+    body = [*head, *covered(0, var("ky")), *covered(1, var("kx")), For("y", ZERO, var("out0"), (row,))]
+    return Nest("unfold", operands([code], [code]), SIZES, rows(*body))
+
+
+def fold_nest(code: str) -> Nest:
+    """A plane per iteration: cleared, then the rows of its columns are added one after another."""
+    compute = compute_code(code)
+    kh, kw, plane = var("kernel0"), var("kernel1"), var("size0") * var("size1")
+    clear = For("z", ZERO, plane, (Store(1, var("i") * plane + var("z"), const(0, code)),), vector=True)
+    source = (((var("i") * kh + var("ky")) * kw + var("kx")) * var("out0") + var("y")) * var("out1") + var("x")
+    target = (var("i") * var("size0") + var("first0") + var("y") * var("stride0")) * var("size1") + var("first1") + var("x") * var("stride1")
+    total = cast(load(1, target, code), compute) + cast(load(0, source, code), compute)
+    line = For("x", var("low1"), var("high1"), (Store(1, target, cast(total, code)),), vector=True)
+    taps = For("ky", ZERO, kh, (*covered(0, var("ky")), For("kx", ZERO, kw, (*covered(1, var("kx")), For("y", var("low0"), var("high0"), (line,))))))
+    return Nest("fold", operands([code], [code]), SIZES, rows(clear, taps))

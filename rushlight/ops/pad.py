@@ -1,0 +1,326 @@
+"""Padding: constants, reflections, repeated edges and wrapping around.
+
+Enters: a tensor and amounts for its last dims, innermost first, two per dim; negative amounts cut. Leaves: the padded
+tensor. Constant padding is a fill and a copy; the others read through an index table per dim, and their gradient adds
+through its transpose. Refuses: amounts a mode cannot provide, values with modes that take none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+from rushlight import _C
+from rushlight.loops.expr import cast, const, idiv, load, var
+from rushlight.loops.nest import Assign, For, Local, Nest, Statement, Store, operands, rows
+from rushlight.op import Composite, find_op
+from rushlight.op.definition import KIND_PLANNED, OpDefinition
+from rushlight.op.indexed import contiguous_strides, copy_steps, number
+from rushlight.op.pointwise import compile_for, compute_code
+from rushlight.op.reduction import GRAIN, as_step, product
+
+from .copy import prefers_channels_last
+from .window.axes import Constants, integers
+from .window.layout import ONE, ZERO, channels_last_strides, dense, is_channels_last, is_dense, nested, unravel
+
+REFLECT, REPLICATE, CIRCULAR = "reflect", "replicate", "circular"
+
+
+def amounts(pad: Sequence[int], ndim: int) -> list[tuple[int, int]]:
+    """(before, after) per dim, outermost first."""
+    pairs = [(pad[k], pad[k + 1]) for k in range(0, len(pad), 2)]
+    return [(0, 0)] * (ndim - len(pairs)) + pairs[::-1]
+
+
+class ConstantPad(OpDefinition):
+    """`value` around the last dims; negative amounts cut."""
+
+    schema = "constant_pad_nd(Tensor input, int[] pad, Scalar value=0) -> Tensor"
+    method = False
+    kind = KIND_PLANNED
+
+    @cached_property
+    def kernels(self) -> dict[tuple, Any]:
+        return {}
+
+    def plan(self, args):
+        input, pad, value = args
+        if len(pad) % 2 or len(pad) > 2 * input.ndim:
+            raise RuntimeError(f"constant_pad_nd: Length of pad must be even and no more than twice the number of dimensions of the input, got {len(pad)} for {input.ndim} dims")
+        around = amounts(pad, input.ndim)
+        shape = tuple(n + a + b for n, (a, b) in zip(input.shape, around, strict=True))
+        if any(n < 0 for n in shape):
+            raise RuntimeError(f"constant_pad_nd: The input size {list(input.shape)}, plus padding {list(pad)}, resulted in a negative output size, which is invalid: {list(shape)}")
+        channels = input.ndim in (4, 5) and input._is_channels_last() and prefers_channels_last(input)
+        strides = channels_last_strides(shape) if channels else contiguous_strides(shape)
+        slots = [("new", input.dtype, shape, strides if channels else None, 0, 0)]
+        device = input.device
+        if device.type == "meta" or 0 in shape:
+            return _C.Plan(1, device, slots, [])
+        steps = [self.fill(input, value, product(shape))] if any(a > 0 or b > 0 for a, b in around) else []
+        kept, skipped = input, 0
+        for d, (a, b) in enumerate(around):
+            low, high = max(0, -a), input.shape[d] - max(0, -b)
+            skipped += low * input.stride(d)
+            kept = kept.narrow(d, low, max(0, high - low))
+        start = sum(s * max(a, 0) for s, (a, _) in zip(strides, around, strict=True))
+        item = input.itemsize
+        steps += copy_steps(device, kept, (0, skipped * item), (1, start * item), strides)
+        return _C.Plan(1, device, slots, steps)
+
+    def fill(self, input: Any, value: Any, count: int) -> tuple:
+        """The step that writes `value` everywhere."""
+        params, values = [], []
+        made = number("value", value, params, values)
+        key = (input.dtype.code, type(value), input.device.type)
+        kernel = self.kernels.get(key)
+        if kernel is None:
+            nest = Nest("fill", operands([], [input.dtype.code]), tuple(params), rows(Store(0, var("i"), cast(made, input.dtype.code)), vector=True))
+            kernel = self.kernels[key] = as_step(compile_for(input.device, nest))
+        return (kernel, [1], values, count, GRAIN, -1)
+
+    def vjp(self, g, pad):
+        return {"input": find_op("constant_pad_nd")(g, [-n for n in pad], 0)}
+
+
+class Pad(Composite):
+    """Padding by `mode` around the last dims."""
+
+    schema = "pad(Tensor input, int[] pad, str mode='constant', float? value=None) -> Tensor"
+    namespace = "nn.functional"
+    method = out = False
+
+    def compute(self, input, pad, mode, value):
+        pad = list(pad)
+        if len(pad) % 2:
+            raise RuntimeError(f"pad: Padding length must be divisible by 2, got {len(pad)}")
+        if len(pad) > 2 * input.ndim:
+            raise RuntimeError(f"pad: Padding length should be less than or equal to two times the input dimension but got padding length {len(pad)} and input of dimension {input.ndim}")
+        mode = mode.strip("'")
+        if mode == "constant":
+            return find_op("constant_pad_nd")(input, pad, 0 if value is None else value)
+        if value:
+            raise ValueError(f'Padding mode "{mode}" doesn\'t take in value argument')
+        if mode not in (REFLECT, REPLICATE, CIRCULAR):
+            raise NotImplementedError(f"pad: Unrecognised padding mode {mode}")
+        count = len(pad) // 2
+        if count > 3 or count == 0 or input.ndim not in (count + 1, count + 2):
+            raise NotImplementedError(f"pad: Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now, got {len(pad)} amounts for {input.ndim} dims")
+        check_amounts(input, pad, mode)
+        if mode == CIRCULAR and not input._is_contiguous():
+            input = input.contiguous()   # this mode does not keep channels last
+        return find_op("_pad_by_index")(input, pad, mode)
+
+
+def check_amounts(input: Any, pad: Sequence[int], mode: str) -> None:
+    """Raise for amounts that the input cannot provide."""
+    count = len(pad) // 2
+    around = amounts(pad, input.ndim)[input.ndim - count :]
+    space = input.shape[input.ndim - count :]
+    first_required = 1 if input.ndim == count + 2 else 0
+    if mode != CIRCULAR and 0 in input.shape[first_required:]:
+        raise RuntimeError(f"pad: Expected {count + 1}D or {count + 2}D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for input, but got: {list(input.shape)}")
+    for d, (n, (a, b)) in enumerate(zip(space, around, strict=True)):
+        if mode == REFLECT and (a >= n or b >= n):
+            raise RuntimeError(f"pad: Padding size should be less than the corresponding input dimension, but got: padding ({a}, {b}) at dimension {d} of input {list(input.shape)}")
+        if mode == CIRCULAR and (a > n or b > n):
+            raise RuntimeError(f"pad: Padding value causes wrapping around more than once: ({a}, {b}) for size {n}")
+        if n + a + b < (0 if mode == CIRCULAR else 1):
+            raise RuntimeError(f"pad: input size {n} at dimension {d} is too small for padding ({a}, {b}): the calculated output size is {n + a + b}")
+
+
+def sources(mode: str, size: int, before: int, after: int) -> list[int]:
+    """The input position of every output position of a dim."""
+    places = range(-before, size + after)
+    if mode == REPLICATE:
+        return [min(max(at, 0), size - 1) for at in places]
+    if mode == CIRCULAR:   # what was cut off does not come back on the other side
+        first, kept = max(0, -before), size - max(0, -before) - max(0, -after)
+        return [first + (at - first) % max(1, kept) for at in places]
+    return [abs(at) if at < size else abs(2 * (size - 1) - at) for at in places]
+
+
+def middle(size: int, before: int, after: int) -> tuple[int, int]:
+    """Output positions [low, high) that show the input as it is."""
+    return max(before, 0), size + before + min(after, 0)
+
+
+class _ByIndex(OpDefinition):
+    """What padding through tables and its gradient share."""
+
+    function = method = out = False
+    kind = KIND_PLANNED
+    build: Any
+
+    @cached_property
+    def kernels(self) -> dict[tuple, Any]:
+        return {}
+
+    def run(self, input: Any, pad: Sequence[int], *args: Any) -> Any:
+        """Inputs in another memory order are copied first."""
+        input = dense(input, len(pad) // 2)
+        return self.plan((input, pad, *args))(input)
+
+    def shaped(self, input: Any, space: Sequence[int], targets: Sequence[int], table: Sequence[bytes], bounds: tuple[int, int, int]) -> Any:
+        """The plan, given sizes read and written, a table per dim, and the stretch of the last dim that is a plain copy."""
+        count, device = len(space), input.device
+        channels = is_channels_last(input, count)
+        shape = (*input.shape[: input.ndim - count], *targets)
+        slots: list[tuple] = [("new", input.dtype, shape, channels_last_strides(shape) if channels else None, 0, 0)]
+        if device.type == "meta" or 0 in shape:
+            return _C.Plan(1, device, slots, [])
+        key = (input.dtype.code, count, channels, device.type)
+        kernel = self.kernels.get(key)
+        if kernel is None:
+            kernel = self.kernels[key] = as_step(compile_for(device, self.build(*key[:3])))
+        constants = Constants()
+        places = [constants.add(t) for t in table]
+        params = [n for pair in zip(targets, space, strict=True) for n in pair]
+        params += [shape[1]] if channels else [*bounds]
+        extent = shape[0] * product(targets) if channels else product(shape[:-1])
+        grain = max(1, GRAIN // (shape[1] if channels else shape[-1]))
+        if self.has_scratch and not channels:
+            params.append(grain)
+            slots.append(("temp", dtype_for(compute_code(input.dtype.code)), (-(-extent // grain), space[-1]), None, 0, 0))
+        operand_slots = [0, *places, *range(1, 1 + len(slots))]
+        return _C.Plan(1, device, slots, [(kernel, operand_slots, params, extent, grain, -1, bytes(constants.data))])
+
+    has_scratch = False
+
+
+def dtype_for(code: str) -> Any:
+    """The dtype object with a code."""
+    return next(d for d in vars(_C).values() if isinstance(d, _C.dtype) and d.code == code)
+
+
+class PadByIndex(_ByIndex):
+    """Every output position shows the input position its mode says."""
+
+    schema = "_pad_by_index(Tensor input, int[] pad, str mode) -> Tensor"
+
+    def plan(self, args):
+        input, pad, mode = args
+        count = len(pad) // 2
+        if not is_dense(input, count):
+            return None
+        around = amounts(pad, count)
+        space = input.shape[input.ndim - count :]
+        tables = [sources(mode, n, a, b) for n, (a, b) in zip(space, around, strict=True)]
+        low, high = middle(space[-1], *around[-1])
+        return self.shaped(input, space, [len(t) for t in tables], [integers(t) for t in tables], (low, max(low, high), around[-1][0]))
+
+    def build(self, code: str, count: int, channels: bool) -> Nest:
+        """Rows of the output: edges through the table, the middle copied; or pixels with channels as lanes."""
+        last, out = count - 1, 1 + count
+        targets = [f"n{d}" for d in range(count)]
+        params = [name for d in range(count) for name in (f"n{d}", f"m{d}")]
+        dims = range(count if channels else last)
+        place = var("o.rest")
+        for d in dims:
+            place = place * var(f"m{d}") + load(1 + d, var(f"o{d}"), "i64")
+        body: list[Statement] = [*unravel(var("i"), targets if channels else targets[:-1], "o"), Local("source", place)]
+        signature = operands([code, *["i64"] * count], [code])
+        if channels:
+            x = load(0, var("source") * var("channels") + var("c"), code)
+            body.append(For("c", ZERO, var("channels"), (Store(out, var("i") * var("channels") + var("c"), x),), vector=True))
+            return Nest("pad_channels", signature, (*params, "channels"), rows(*body))
+        row, target = var("source") * var(f"m{last}"), var("i") * var(f"n{last}")
+
+        def edge(name: str, low: Any, high: Any) -> For:
+            return For(name, low, high, (Store(out, target + var(name), load(0, row + load(1 + last, var(name), "i64"), code)),))
+
+        whole = For("w", var("low"), var("high"), (Store(out, target + var("w"), load(0, row + var("w") - var("before"), code)),), vector=True)
+        body += [edge("a", ZERO, var("low")), whole, edge("b", var("high"), var(f"n{last}"))]
+        return Nest("pad_rows", signature, (*params, "low", "high", "before"), rows(*body))
+
+    def vjp(self, g, input: Any, pad, mode):
+        space = input.shape[input.ndim - len(pad) // 2 :]
+        return {"input": find_op("_pad_by_index_backward")(g, pad, mode, space)}
+
+
+class PadByIndexBackward(_ByIndex):
+    """Every input position gets the sum over the output positions that show it."""
+
+    schema = "_pad_by_index_backward(Tensor g, int[] pad, str mode, int[] sizes) -> Tensor"
+    has_scratch = True
+
+    def plan(self, args):
+        g, pad, mode, sizes = args
+        count = len(pad) // 2
+        if not is_dense(g, count):
+            return None
+        around = amounts(pad, count)
+        tables = []
+        for n, (a, b) in zip(sizes, around, strict=True):
+            seen: list[list[int]] = [[] for _ in range(n)]
+            for o, i in enumerate(sources(mode, n, a, b)):
+                seen[i].append(o)
+            starts = [0]
+            for own in seen:
+                starts.append(starts[-1] + len(own))
+            tables.append(integers([*starts, *(o for own in seen for o in own)]))
+        low, high = single_stretch(mode, sizes[-1], *around[-1])
+        return self.shaped(g, g.shape[g.ndim - count :], sizes, tables, (low, high, around[-1][0]))
+
+    def build(self, code: str, count: int, channels: bool) -> Nest:
+        """Rows of the input: rows that show it are added into scratch, then the row's own positions are gathered."""
+        compute, last, out = compute_code(code), count - 1, 1 + count
+        targets = [f"n{d}" for d in range(count)]
+        params = [name for d in range(count) for name in (f"n{d}", f"m{d}")]
+        outer = range(count if channels else last)
+
+        def span(d: int, at: Any) -> tuple[Any, Any]:
+            return load(1 + d, at, "i64"), load(1 + d, at + ONE, "i64")
+
+        body: list[Statement] = [*unravel(var("i"), targets if channels else targets[:-1], "o")]
+        place = var("o.rest")
+        for d in outer:
+            first, past = span(d, var(f"o{d}"))
+            body += [Local(f"first{d}", first), Local(f"length{d}", past - first)]
+            shown = load(1 + d, var(f"n{d}") + ONE + var(f"first{d}") + var(f"k{d}"), "i64")
+            place = place * var(f"m{d}") + shown
+        lane = "c" if channels else "x"
+        width = var("channels") if channels else var(f"m{last}")
+        x = cast(load(0, place * width + var(lane), code), compute)
+        add = nested([(f"k{d}", var(f"length{d}")) for d in outer], [Assign("acc", var("acc", compute) + x)])
+        start = Local("acc", const(0, compute))
+        signature = [code, *["i64"] * count]
+        if channels:
+            store = Store(out, var("i") * width + var(lane), cast(var("acc", compute), code))
+            body.append(For(lane, ZERO, width, (start, *add, store), vector=True))
+            return Nest("pad_backward_channels", operands(signature, [code]), (*params, "channels"), rows(*body))
+        body.append(Local("own", idiv(var("begin"), var("grain")) * width))
+        body.append(For(lane, ZERO, width, (start, *add, Store(out + 1, var("own") + var(lane), var("acc", compute))), vector=True))
+        target = var("i") * var(f"n{last}")
+
+        def edge(name: str, low: Any, high: Any) -> For:
+            first, past = span(last, var(name))
+            shown = load(1 + last, var(f"n{last}") + ONE + var(f"{name}.k"), "i64")
+            more = Assign(f"{name}.acc", var(f"{name}.acc", compute) + load(out + 1, var("own") + shown, compute))
+            total = Store(out, target + var(name), cast(var(f"{name}.acc", compute), code))
+            return For(name, low, high, (Local(f"{name}.acc", const(0, compute)), For(f"{name}.k", first, past, (more,)), total))
+
+        single = load(out + 1, var("own") + var("w") + var("before"), compute)
+        whole = For("w", var("low"), var("high"), (Store(out, target + var("w"), cast(single, code)),), vector=True)
+        body += [edge("a", ZERO, var("low")), whole, edge("b", var("high"), var(f"n{last}"))]
+        return Nest("pad_backward", operands(signature, [code, compute]), (*params, "low", "high", "before", "grain"), rows(*body))
+
+    def vjp(self, gg, pad, mode):
+        return {"g": find_op("_pad_by_index")(gg, pad, mode)}
+
+
+def single_stretch(mode: str, size: int, before: int, after: int) -> tuple[int, int]:
+    """Input positions [low, high) that exactly one output position shows, the one in the middle of the output."""
+    counts = [0] * size
+    for i in sources(mode, size, before, after):
+        counts[i] += 1
+    inside = [i for i in range(size) if counts[i] == 1 and 0 <= i + before < size + before + after]
+    best = (0, 0)
+    start = 0
+    for k, i in enumerate(inside):
+        if k and inside[k - 1] != i - 1:
+            start = k
+        if k - start + 1 > best[1] - best[0]:
+            best = (inside[start], i + 1)
+    return best
