@@ -10,7 +10,7 @@ static PyObject *str_axis, *str_dim, *str_keepdims, *str_keepdim, *str_x, *str_x
 static bool is_number(PyObject* o) { return PyFloat_Check(o) || PyLong_Check(o) || PyComplex_Check(o); }
 
 static bool is_integer_tensor(PyObject* o) {
-  return is_tensor(o) && as_tensor(o)->numel == 1 && as_tensor(o)->ndim == 0 && !is_float(as_tensor(o)->dtype) && !is_complex(as_tensor(o)->dtype);
+  return is_tensor(o) && as_tensor(o)->numel == 1 && as_tensor(o)->ndim == 0 && as_tensor(o)->dtype != DType::Bool && !is_float(as_tensor(o)->dtype) && !is_complex(as_tensor(o)->dtype);
 }
 
 // Foreign numbers (NumPy scalars, 0-d tensors given for ints): turned into Python numbers. Null if it is not one.

@@ -547,6 +547,7 @@ static PyObject* op_vectorcall(PyObject* self, PyObject* const* args, size_t nar
   Py_ssize_t nargs = PyVectorcall_NARGS(nargsf);
   PyObject* swapped[2];
   if (op->mode == 2 && nargs == 2 && !kwnames) {
+    if (!is_tensor(args[0])) return PyErr_Format(PyExc_TypeError, "%U: the reflected operator doesn't apply to a '%.100s' object: it takes a Tensor first", op->name, Py_TYPE(args[0])->tp_name);
     swapped[0] = args[1];
     swapped[1] = args[0];
     args = swapped;

@@ -23,14 +23,15 @@ def call_out(overload: Any, args: tuple, out: Any, compute: Callable | None = No
             raise TypeError(f"{overload.name}(): argument 'out' must be Tensor (or a tuple of Tensors), not {type(o).__name__}")
     if _C.is_grad_enabled() and any(_requires_grad(a) for a in (*args, *outs)):
         raise RuntimeError(f"{overload.name}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad.")
-    if overload.definition.kind == KIND_POINTWISE:
-        check_overlap(overload.name, outs, args)
+    definition = overload.definition
+    if definition.kind == KIND_POINTWISE or definition.own_out:
+        check_overlap(overload.name, outs, args, definition.own_out)
     result = overload.redispatch(*args) if compute is None else compute(overload, args)
     results = result if isinstance(result, (tuple, list)) else (result,)
     if len(results) != len(outs):
         raise TypeError(f"{overload.name}(): expected {len(results)} tensors in 'out', got {len(outs)}")
     for target, source in zip(outs, results, strict=True):
-        if overload.definition.exact_out and target.dtype is not source.dtype:
+        if definition.exact_out and target.dtype is not source.dtype:
             raise RuntimeError(f"{overload.name}(): Expected out tensor to have dtype {source.dtype.name}, but got {target.dtype.name} instead")
         _write(overload.name, target, source)
     if isinstance(out, _C.Tensor):
@@ -47,16 +48,18 @@ def overwrite(name: str, target: Any, source: Any) -> Any:
     return target.copy_(source)
 
 
-def check_overlap(name: str, outs: tuple, args: tuple) -> None:
-    """Refuse an output that shares part of its memory with an input; all of it is fine."""
+def check_overlap(name: str, outs: tuple, args: tuple, own: bool = False) -> None:
+    """Refuse an output that shares part of its memory with an input, or with itself; all of an input is fine unless `own`."""
     for out in outs:
+        if out._overlaps_itself():
+            raise RuntimeError(f"{name}: unsupported operation: more than one element of the written-to tensor refers to a single memory location. Please clone() the tensor before performing the operation.")
         for a in args:
-            if not isinstance(a, _C.Tensor) or a is out or not (a.numel() and out.numel() and a._is_dense() and out._is_dense()):
+            if not isinstance(a, _C.Tensor) or (a is out and not own) or not (a.numel() and out.numel() and a._is_dense() and out._is_dense()):
                 continue
             if a.untyped_storage().data_ptr() != out.untyped_storage().data_ptr():
                 continue
             (low, high), (first, last) = _bytes(a), _bytes(out)
-            same = (low, high, a.stride()) == (first, last, out.stride())
+            same = not own and (low, high, a.stride()) == (first, last, out.stride())
             if not same and low < last and first < high:
                 raise RuntimeError(f"{name}: unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory location. Please clone() the tensor before performing the operation.")
 

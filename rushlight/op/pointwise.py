@@ -47,6 +47,12 @@ def compute_code(code: str) -> str:
     return COMPUTE.get(code, code)
 
 
+def refuse_numbers(name: str, args: tuple) -> None:
+    """Raise for a call that gives no tensor at all."""
+    given = ", ".join(type(a).__name__ for a in args)
+    raise TypeError(f"{name}(): invalid combination of arguments: got ({given}), but at least one must be a Tensor")
+
+
 class Pointwise(OpDefinition):
     """A definition whose body is the expression of one output element."""
 
@@ -56,6 +62,7 @@ class Pointwise(OpDefinition):
     result: ClassVar[str | None] = None       # "bool", or the "real" or "complex" type of the computed precision
     apart: ClassVar[tuple[str, ...]] = ()     # operands that take no part in promotion and keep their own type
     upcast: ClassVar[bool] = True             # half types compute in float32
+    needs_tensor: ClassVar[bool] = False      # refuse a call with numbers only, as PyTorch does for some ops
     divisor: ClassVar[str | None] = None      # the parameter that must hold no 0 when integers are divided
     inplace = True
 
@@ -84,6 +91,8 @@ class Pointwise(OpDefinition):
     def plan(self, args: tuple) -> Any:
         check_devices(self.name, args)
         operands = self.operand_indices(args)
+        if self.needs_tensor and not any(isinstance(args[i], _C.Tensor) for i in operands):
+            refuse_numbers(self.name, args)
         common = self.common_dtype(args, operands)
         self.run_check(args)
         self.refuse_dtype(common)

@@ -214,7 +214,7 @@ class RreluWithNoise(Extern):
         draw("rrelu", generator, out[0], lower, upper, reads=(out[1], input.contiguous()))
 
     def vjp(self, g, result):
-        return {"input": g[0] * result[1]}
+        return {"input": None if g[0] is None else g[0] * result[1]}
 
 
 class Rrelu(Composite):
@@ -233,6 +233,8 @@ class Rrelu(Composite):
 
     def compute(self, input, lower, upper, training, last):
         generator, is_inplace = (None, last or self.is_inplace) if isinstance(last, bool) else (last, self.is_inplace)
+        if lower > upper:
+            raise RuntimeError(f"rrelu: the lower bound must be less than or equal to the upper bound, got {lower} and {upper}")
         if not training:
             return find_op("leaky_relu_" if is_inplace else "leaky_relu")(input, (lower + upper) / 2)
         result = find_op("_rrelu_with_noise")(input, lower, upper, generator)[0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..op import find_op
+from ..promotion import promote_types
 
 
 def einsum(*args: Any) -> Any:
@@ -125,6 +126,9 @@ def multiply(a: Any, la: list[str], b: Any, lb: list[str], later: set[str]) -> t
         return _aligned(a, la, order) * _aligned(b, lb, order), order
     x = a.permute([la.index(c) for c in batch + only_a + summed]).reshape([_count(a, la, batch), _count(a, la, only_a), _count(a, la, summed)])
     y = b.permute([lb.index(c) for c in batch + summed + only_b]).reshape([_count(b, lb, batch), _count(b, lb, summed), _count(b, lb, only_b)])
+    if x.dtype is not y.dtype:   # integers that were summed have become int64
+        common = promote_types(x.dtype, y.dtype)
+        x, y = x.to(common), y.to(common)
     shape = [_size(a, la, c) for c in batch + only_a] + [_size(b, lb, c) for c in only_b]
     return find_op("bmm")(x, y).reshape(shape), batch + only_a + only_b
 

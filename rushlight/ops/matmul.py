@@ -300,6 +300,12 @@ class Tensordot(Composite):
         else:
             left, right = ([d] if isinstance(d, int) else list(d) for d in dims)
         left, right = [d % a.ndim for d in left], [d % b.ndim for d in right]
+        if len(left) == len(right):   # a size of 1 is repeated: the other side is summed over instead
+            pairs = list(zip(left, right, strict=True))
+            over_a = [x for x, y in pairs if b.shape[y] == 1 and a.shape[x] != 1]
+            over_b = [y for x, y in pairs if a.shape[x] == 1 and b.shape[y] != 1]
+            a = a.sum(over_a, keepdim=True, dtype=a.dtype) if over_a else a
+            b = b.sum(over_b, keepdim=True, dtype=b.dtype) if over_b else b
         if len(left) != len(right) or any(a.shape[x] != b.shape[y] for x, y in zip(left, right, strict=False)):
             raise RuntimeError(f"tensordot: contracted dimensions need to match, but got sizes {[a.shape[d] for d in left]} and {[b.shape[d] for d in right]}")
         keep_a, keep_b = [d for d in range(a.ndim) if d not in left], [d for d in range(b.ndim) if d not in right]
@@ -507,16 +513,23 @@ class AddrInplace(_Inplace):
     schema = "addr_(Tensor(a!) input, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"
 
 
+def scaled_sum(input: Any, product: Any, beta: Any, alpha: Any) -> Any:
+    """beta * input + alpha * product. Tensors of integers are scaled by integers, tensors of truth values by truth."""
+    if not (product.dtype.is_floating_point or product.dtype.is_complex):
+        number = bool if product.dtype is _C.bool else int
+        beta, alpha = number(beta), number(alpha)
+    if alpha != 1:
+        product = product * alpha
+    return product if beta == 0 else product + (input if beta == 1 else input * beta)
+
+
 class Baddbmm(Composite):
     """beta * input + alpha * (batch1 @ batch2), per matrix of a batch."""
 
     schema = "baddbmm(Tensor input, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"
 
     def compute(self, input, batch1, batch2, beta, alpha):
-        product = batch1.bmm(batch2)
-        if alpha != 1:
-            product = product * alpha
-        return product if beta == 0 else product + (input if beta == 1 else input * beta)
+        return scaled_sum(input, batch1.bmm(batch2), beta, alpha)
 
 
 class Addbmm(Composite):
@@ -526,8 +539,7 @@ class Addbmm(Composite):
     inplace = False
 
     def compute(self, input, batch1, batch2, beta, alpha):
-        product = batch1.bmm(batch2).sum(0)
-        return product * alpha if beta == 0 else input * beta + product * alpha
+        return scaled_sum(input, batch1.bmm(batch2).sum(0, dtype=batch1.dtype), beta, alpha)
 
 
 class Addmv(Composite):
@@ -536,10 +548,7 @@ class Addmv(Composite):
     schema = "addmv(Tensor input, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor"
 
     def compute(self, input, mat, vec, beta, alpha):
-        product = mat.mv(vec)
-        if alpha != 1:
-            product = product * alpha
-        return product if beta == 0 else product + (input if beta == 1 else input * beta)
+        return scaled_sum(input, mat.mv(vec), beta, alpha)
 
 
 class Addr(Composite):
@@ -548,10 +557,9 @@ class Addr(Composite):
     schema = "addr(Tensor input, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"
 
     def compute(self, input, vec1, vec2, beta, alpha):
-        product = vec1.outer(vec2)
-        if alpha != 1:
-            product = product * alpha
-        return product if beta == 0 else product + (input if beta == 1 else input * beta)
+        if any(isinstance(f, float) for f in (beta, alpha)) and not (input.dtype.is_floating_point or input.dtype.is_complex):
+            raise RuntimeError(f"addr: for integral input tensors, arguments beta and alpha must not be floating point numbers, got {beta} and {alpha}")
+        return scaled_sum(input, vec1.outer(vec2), beta, alpha)
 
 
 class Linear(_AddProduct):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from rushlight import _C
@@ -90,6 +91,7 @@ class KthValue(Composite):
     """The k-th smallest element along `dim`, counted from 1, and where it is."""
 
     schema = "kthvalue(Tensor input, int k, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)"
+    own_out = True
 
     def compute(self, input, k, dim, keepdim):
         dim = wrap_dim("kthvalue", dim, input.ndim)
@@ -148,20 +150,23 @@ class Quantile(Composite):
                 raise RuntimeError(f"{name}() q must be a scalar or 1D tensor")
             if q.dtype is not input.dtype:
                 raise RuntimeError(f"{name}() q tensor must be same dtype as the input tensor, got {q.dtype.name} and {input.dtype.name}")
-            wanted, many = [float(v) for v in q.reshape(-1).tolist()], q.ndim == 1
+            wanted, many = q.reshape(-1).unbind(), q.ndim == 1
         else:
             wanted, many = [float(q)], False
-        if any(not 0 <= v <= 1 for v in wanted):
-            raise RuntimeError(f"{name}() q values must be in the range [0, 1], got {wanted}")
+        if not (many and q.is_meta) and any(not 0 <= float(v) <= 1 for v in wanted):
+            raise RuntimeError(f"{name}() q values must be in the range [0, 1], got {[float(v) for v in wanted]}")
         ndim, full = input.ndim, dim is None
         if full:
             input, dim = input.reshape(-1), 0
         dim = wrap_dim(name, dim, input.ndim)
         results = self.interpolated(input if input.ndim else input.reshape(1), wanted, dim, interpolation)
-        results = [r.reshape((1,) * ndim if keepdim else ()) if full else r if keepdim else r.squeeze(dim) for r in results]
+        if full or not ndim:
+            results = [r.reshape((1,) * ndim if keepdim else ()) for r in results]
+        elif not keepdim:
+            results = [r.squeeze(dim) for r in results]
         return find_op("stack")(results, 0) if many else results[0]
 
-    def interpolated(self, input: Any, wanted: list[float], dim: int, interpolation: str) -> list[Any]:
+    def interpolated(self, input: Any, wanted: Sequence[Any], dim: int, interpolation: str) -> list[Any]:
         """One result per quantile, with `dim` kept."""
         ordered = input.sort(dim)[0]
         missing = input.detach().isnan().sum(dim, True)

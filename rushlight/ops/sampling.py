@@ -53,10 +53,10 @@ class Normal(Composite):
     )
     method = False
     out = False
-    differentiable = False
 
     def compute(self, mean, std, generator, out):
         has_mean, has_std = isinstance(mean, _C.Tensor), isinstance(std, _C.Tensor)
+        followed = [t for t in (mean, std) if isinstance(t, _C.Tensor) and t.requires_grad] if _C.is_grad_enabled() and out is None else []
         mean, std = (t.detach() if isinstance(t, _C.Tensor) else t for t in (mean, std))
         if has_std:
             if std.dtype.is_complex:
@@ -71,7 +71,9 @@ class Normal(Composite):
             _C.bump_version(out)
         if has_std:
             target.mul_(std)
-        return target.add_(mean)
+        target.add_(mean)
+        # PyTorch records the samples as depending on their parameters, with a gradient of zero.
+        return target + sum((t * 0).sum() for t in followed) if followed else target
 
 
 class Bernoulli(Sampling):
@@ -216,6 +218,8 @@ def check_multinomial(input: Any, num_samples: int, replacement: bool, out: Any)
         raise RuntimeError(f"multinomial: expected a floating-point dtype for input, got {input.dtype.name}.")
     if input.ndim not in (1, 2):
         raise RuntimeError(f"multinomial: expected input of 1 or 2 dims, got {input.ndim}.")
+    if input.shape[-1] > 2**24:
+        raise RuntimeError(f"multinomial: the number of categories cannot exceed 2^24, got {input.shape[-1]}.")
     if num_samples <= 0:
         raise RuntimeError(f"multinomial: cannot sample n_sample <= 0 samples, got {num_samples}.")
     if not replacement and num_samples > input.shape[-1]:

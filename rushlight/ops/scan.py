@@ -143,7 +143,7 @@ class LogCumSumExp(Scan):
     schema = "logcumsumexp(Tensor input, int dim) -> Tensor"
 
     def types(self, input, dim):
-        if input.dtype.is_complex or rank(input.dtype) < 2:
+        if rank(input.dtype) < 2:
             raise NotImplementedError(f'"logcumsumexp" not implemented for {input.dtype.name} tensors')
         out = to_float(input.dtype)
         return Types(out.code, compute_code(out.code), (out,))
@@ -152,6 +152,8 @@ class LogCumSumExp(Scan):
         return (s.const(-math.inf, code),)
 
     def step(self, s, acc, x, index):
+        if s.is_complex(x):
+            return (self.complex_step(s, acc[0], x),)
         high, low = s.maximum(acc[0], x), s.minimum(acc[0], x)
         same = s.eq(high, low) & s.isinf(high)   # inf - inf must not appear
         return (s.where(same, high, high + s.log1p(s.exp(low - high))),)
@@ -159,14 +161,24 @@ class LogCumSumExp(Scan):
     def vjp(self, g, input, result, dim):
         if not input.ndim:
             return {"input": g}
+        if input.dtype.is_complex:
+            return {"input": (g * result.conj().neg().exp()).flip(dim).cumsum(dim).flip(dim) * input.conj().exp()}
         return {"input": summed_in_logs(g, input, result, dim)}
+
+    def complex_step(self, s: Any, a: Any, b: Any) -> Any:
+        """The number with the larger real part is taken out of the sum of exponentials."""
+        first = s.real(a) > s.real(b)
+        high, low = s.where(first, a, b), s.where(first, b, a)
+        nothing = s.eq(s.real(low), -math.inf)
+        return s.where(nothing, high, high + s.log1p(s.exp(low - high)))
 
 
 def summed_in_logs(g: Any, x: Any, result: Any, dim: int) -> Any:
     """exp(x) times the reversed sum of g / exp(result), with positive and negative parts kept as logarithms."""
     def part(sign: float) -> Any:
         wanted = (g * sign) > 0
-        log = (g * sign).masked_fill(~wanted, 1).log().masked_fill(~wanted, -math.inf)
-        return ((log - result).flip(dim).logcumsumexp(dim).flip(dim) + x).exp()
+        log = (g * sign).masked_fill(~wanted, 1).log()
+        share = (log - result).masked_fill(~wanted, -math.inf)   # also where the result is -inf: no inf - inf
+        return (share.flip(dim).logcumsumexp(dim).flip(dim) + x).exp()
 
     return part(1.0) - part(-1.0)

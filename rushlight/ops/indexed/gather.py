@@ -29,6 +29,8 @@ class Gather(Indexed):
     """out[i][j] = input[index[i][j]][j], for dim 0 of two, and so on."""
 
     schema = "gather(Tensor input, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor"
+    own_out = True
+    exact_out = True
 
     def prepare(self, args):
         input, dim, index, _ = args
@@ -73,7 +75,7 @@ class TakeAlongDim(Composite):
         if indices.dtype not in INDEX_TYPES:
             raise RuntimeError(f"take_along_dim(): dtype of indices should be Long but got {indices.dtype.name}")
         if dim is None:
-            return input.reshape(-1).gather(0, indices.reshape(-1))
+            return input.reshape(-1).gather(0, from_front(indices.reshape(-1), input.numel()))
         if input.ndim != indices.ndim:
             raise RuntimeError(
                 f"take_along_dim(): input and indices should have the same number of dimensions, but got {input.ndim} dimensions for "
@@ -82,7 +84,12 @@ class TakeAlongDim(Composite):
         dim = wrap_dim("take_along_dim", dim, input.ndim)
         common = broadcast_shapes([[1 if d == dim else n for d, n in enumerate(t.shape)] for t in (input, indices)])
         sizes = [[t.shape[dim] if d == dim else n for d, n in enumerate(common)] for t in (input, indices)]
-        return input.expand(sizes[0]).gather(dim, indices.expand(sizes[1]))
+        return input.expand(sizes[0]).gather(dim, from_front(indices, input.shape[dim]).expand(sizes[1]))
+
+
+def from_front(indices: Any, size: int) -> Any:
+    """Indices counted from the front; negative ones count from the end."""
+    return indices.where(indices >= 0, indices + size)
 
 
 def broadcast_shapes(shapes: Sequence[Sequence[int]]) -> tuple[int, ...]:
@@ -103,6 +110,7 @@ class IndexSelect(Indexed):
     """Slices of `input` along `dim`, in the order given by the 1-D `index`."""
 
     schema = "index_select(Tensor input, int dim, Tensor index) -> Tensor"
+    own_out = True
 
     def prepare(self, args):
         input, dim, index = args
@@ -138,6 +146,7 @@ class Take(Indexed):
     """Elements of the flattened input, in the shape of `index`."""
 
     schema = "take(Tensor input, Tensor index) -> Tensor"
+    own_out = True
 
     def prepare(self, args):
         check_index_dtype("take", args[1])

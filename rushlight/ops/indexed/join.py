@@ -111,6 +111,12 @@ class Stack(OpDefinition):
         return {"tensors": grads}
 
 
+def check_some(name: str, tensors: Sequence[Any]) -> None:
+    """There is nothing to stack in an empty list."""
+    if not tensors:
+        raise RuntimeError(f"{name} expects a non-empty list of Tensors")
+
+
 class HStack(Composite):
     """Tensors side by side: along dim 1, or dim 0 for vectors."""
 
@@ -118,6 +124,7 @@ class HStack(Composite):
     method = False
 
     def compute(self, tensors):
+        check_some("hstack", tensors)
         tensors = [find_op("atleast_1d")(t) for t in tensors]
         return find_op("cat")(tensors, 0 if tensors and tensors[0].ndim == 1 else 1)
 
@@ -130,6 +137,7 @@ class VStack(Composite):
     method = False
 
     def compute(self, tensors):
+        check_some("vstack", tensors)
         return find_op("cat")([find_op("atleast_2d")(t) for t in tensors], 0)
 
 
@@ -140,6 +148,7 @@ class DStack(Composite):
     method = False
 
     def compute(self, tensors):
+        check_some("dstack", tensors)
         return find_op("cat")([find_op("atleast_3d")(t) for t in tensors], 2)
 
 

@@ -177,6 +177,7 @@ class MaskedSelect(Composite):
     """The elements under a mask, in row-major order."""
 
     schema = "masked_select(Tensor input, Tensor mask) -> Tensor"
+    own_out = True
 
     def compute(self, input, mask):
         check_mask("masked_select", mask)

@@ -112,6 +112,8 @@ class Roll(Composite):
             return find_op("_roll")(flat, shifts[0], 0).reshape(input.shape)
         if len(dims) != len(shifts):
             raise RuntimeError(f"shifts and dimensions must align. shifts: {len(shifts)}, dims:{len(dims)}")
+        if not input.ndim:
+            raise IndexError(f"roll: dimension specified as {dims[0]} but tensor has no dimensions")
         out = input
         for shift, dim in zip(shifts, dims, strict=True):
             out = find_op("_roll")(out, shift, wrap_dim("roll", dim, input.ndim))

@@ -212,6 +212,21 @@ class IndexCopy(_Slices):
         return {"input": g.index_fill(dim, index, 0), "source": g.index_select(dim, index).reshape(source.shape)}
 
 
+class IndexFillTensor(Composite):
+    """index_fill with the value in a 0-d tensor."""
+
+    schema = "index_fill(Tensor input, int dim, Tensor index, Tensor value) -> Tensor"
+    inplace = True
+
+    def compute(self, input, dim, index, value):
+        if value.ndim:
+            raise RuntimeError(f"index_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s).")
+        # As a mask, so that a slice named twice counts once in the gradient of the value.
+        chosen = find_op("zeros")(input.shape, dtype=_C.bool, device=input.device).index_fill_(dim, index, 1)
+        value = value.to(input.dtype)
+        return input.masked_fill_(chosen, value) if self.is_inplace else input.masked_fill(chosen, value)
+
+
 class IndexFill(_Slices):
     """A copy of `input` with a number in the slices that `index` names."""
 
@@ -225,22 +240,6 @@ class IndexFill(_Slices):
 
     def vjp(self, g, dim, index):
         return {"input": g.index_fill(dim, index, 0)}
-
-
-class IndexFillTensor(Composite):
-    """index_fill with the value in a 0-d tensor."""
-
-    schema = "index_fill(Tensor input, int dim, Tensor index, Tensor value) -> Tensor"
-    inplace = True
-
-    def compute(self, input, dim, index, value):
-        if value.ndim:
-            raise RuntimeError(f"index_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s).")
-        dim = wrap_dim(self.name, dim, input.ndim)
-        sizes = [index.numel() if d == dim else n for d, n in enumerate(input.shape)]
-        index = index.where(index >= 0, index + input.shape[dim]) if input.ndim else index
-        filled = value.to(input.dtype).expand(sizes)
-        return input.index_copy_(dim, index, filled) if self.is_inplace else input.index_copy(dim, index, filled)
 
 
 # --- anywhere -----------------------------------------------------------------------------------------------------------

@@ -131,6 +131,7 @@ class Remainder(Pointwise):
     """What floor division leaves: has the sign of `other`."""
 
     schema = "remainder(Tensor|Scalar input, Tensor|Scalar other) -> Tensor"
+    needs_tensor = True
     divisor = "other"
     dunder = ("__mod__", "__rmod__", "__imod__")
     refuse = ("bool", "complex")
@@ -160,6 +161,7 @@ class Pow(Pointwise):
     """input ** exponent."""
 
     schema = "pow(Tensor|Scalar input, Tensor|Scalar exponent) -> Tensor"
+    needs_tensor = True
     compiled_in = ("exponent",)
     dunder = ("__pow__", "__rpow__", "__ipow__")
     onnx = "Pow"
@@ -185,6 +187,7 @@ class FloatPower(Pointwise):
     """input ** exponent in double precision."""
 
     schema = "float_power(Tensor|Scalar input, Tensor|Scalar exponent) -> Tensor"
+    needs_tensor = True
     compiled_in = ("exponent",)
     promote = Promote.TO_DOUBLE
 

@@ -13,6 +13,7 @@ class BitwiseAnd(Pointwise):
     """Bits set in both; logical for booleans."""
 
     schema = "bitwise_and(Tensor|Scalar input, Tensor|Scalar other) -> Tensor"
+    needs_tensor = True
     dunder = ("__and__", "__rand__", "__iand__")
     refuse = ("float", "complex")
 
@@ -24,6 +25,7 @@ class BitwiseOr(Pointwise):
     """Bits set in either; logical for booleans."""
 
     schema = "bitwise_or(Tensor|Scalar input, Tensor|Scalar other) -> Tensor"
+    needs_tensor = True
     dunder = ("__or__", "__ror__", "__ior__")
     refuse = ("float", "complex")
 
@@ -35,6 +37,7 @@ class BitwiseXor(Pointwise):
     """Bits set in exactly one; logical for booleans."""
 
     schema = "bitwise_xor(Tensor|Scalar input, Tensor|Scalar other) -> Tensor"
+    needs_tensor = True
     dunder = ("__xor__", "__rxor__", "__ixor__")
     refuse = ("float", "complex")
 
@@ -57,6 +60,7 @@ class BitwiseLeftShift(Pointwise):
     """input * 2 ** other; 0 when the count is negative or reaches the width."""
 
     schema = "bitwise_left_shift(Tensor|Scalar input, Tensor|Scalar other) -> Tensor"
+    needs_tensor = True
     dunder = ("__lshift__", "__rlshift__", "__ilshift__")
     refuse = ("bool", "float", "complex")
 
@@ -68,6 +72,7 @@ class BitwiseRightShift(Pointwise):
     """input / 2 ** other rounded down; all sign bits when the count is negative or reaches the width."""
 
     schema = "bitwise_right_shift(Tensor|Scalar input, Tensor|Scalar other) -> Tensor"
+    needs_tensor = True
     dunder = ("__rshift__", "__rrshift__", "__irshift__")
     refuse = ("bool", "float", "complex")
 

@@ -67,13 +67,11 @@ class Angle(Pointwise):
 
 
 def check_parts(name: str, first: object, second: object) -> None:
-    """Refuse parts that are not float32 or float64, or differ."""
+    """Refuse parts that are not float16, float32 or float64, or differ."""
     first, second = first.dtype, second.dtype
-    if first.name == second.name == "float16":
-        raise NotImplementedError(f"\"{name}\" not implemented for 'float16'")
     for part in (first, second):
-        if part.name not in ("float32", "float64"):
-            raise RuntimeError(f"{name}: inputs must be float32 or float64 tensors, got {first.name} and {second.name}")
+        if part.name not in ("float16", "float32", "float64"):
+            raise RuntimeError(f"{name}: inputs must be float16, float32 or float64 tensors, got {first.name} and {second.name}")
     if first.name != second.name:
         raise RuntimeError(f"{name}: inputs must have one dtype, got {first.name} and {second.name}")
 
@@ -82,6 +80,7 @@ class Complex(Pointwise):
     """real + imag * 1j."""
 
     schema = "complex(Tensor real, Tensor imag) -> Tensor"
+    exact_out = True
     result = "complex"
     method = inplace = False
 

@@ -167,6 +167,7 @@ class Xlogy(Pointwise):
     """input * log(other), 0 where input is 0."""
 
     schema = "xlogy(Tensor|Scalar input, Tensor|Scalar other) -> Tensor"
+    needs_tensor = True
     aliases = ("special.xlogy",)
     promote = Promote.TO_FLOAT
     refuse = ("complex",)
@@ -183,6 +184,7 @@ class Xlog1py(Pointwise):
     """input * log1p(other), 0 where input is 0."""
 
     schema = "xlog1py(Tensor|Scalar input, Tensor|Scalar other) -> Tensor"
+    needs_tensor = True
     namespace = "special"
     method = inplace = False
     promote = Promote.TO_FLOAT

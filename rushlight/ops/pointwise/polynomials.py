@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rushlight.op import Composite
+from rushlight.op.pointwise import refuse_numbers
 from rushlight.promotion import result_type, to_float
 
 # name -> (degree 1 at x, step): step(k, x, p, before) is the polynomial of degree k + 1.
@@ -18,12 +19,16 @@ Step = Callable[[int, Any, Any, Any], Any]
 
 def evaluate(name: str, input: Any, n: Any, first: Callable[[Any], Any], step: Step) -> Any:
     """Runs the recurrence up to the largest degree asked for, keeping at each element the degree it asks for."""
+    if not hasattr(input, "dtype") and not hasattr(n, "dtype"):
+        refuse_numbers(name, (input, n))
     common = to_float(result_type(input, n))
     x = input.to(common) if hasattr(input, "dtype") else n.new_tensor(input, dtype=common)
     if x.dtype.is_complex or x.dtype.itemsize < 4:
         raise NotImplementedError(f'"{name}" not implemented for {x.dtype}')
     many = hasattr(n, "dtype")
     degree = n.to(x.dtype).trunc() if many else None
+    if many and n.is_meta:   # no degrees to look at, and none needed: only the shape is asked for
+        return x + degree
     top = int(n.max().item() if n.numel() else 0) if many else int(n)
     x = x + x.new_zeros(()) if not many else x + degree * 0
     before, p = x.new_ones(x.shape), first(x)

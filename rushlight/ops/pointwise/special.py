@@ -147,6 +147,7 @@ class Zeta(Pointwise):
     """Hurwitz zeta function: the sum of (other + k) ** -input over k = 0, 1, ..."""
 
     schema = "zeta(Tensor|Scalar input, Tensor|Scalar other) -> Tensor"
+    needs_tensor = True
     namespace = "special"
     method = inplace = False
     promote = Promote.TO_FLOAT

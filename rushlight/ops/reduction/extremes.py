@@ -174,6 +174,15 @@ def selected_gradient(g: Any, shape: Any, indices: Any, dim: int, keepdim: Any) 
     return g.new_zeros(shape).scatter(dim, indices, g)
 
 
+class MaxOther(Composite):
+    """Elementwise maximum of two tensors."""
+
+    schema = "max(Tensor input, Tensor other) -> Tensor"
+
+    def compute(self, input, other):
+        return input.maximum(other)
+
+
 class MaxDim(LargestAt, Reduction):
     """The largest element along `dim`, and where it is."""
 
@@ -187,24 +196,6 @@ class MaxDim(LargestAt, Reduction):
         return {"input": None if g[0] is None else selected_gradient(g[0], input.shape, result[1], dim, keepdim)}
 
 
-class MinDim(SmallestAt, Reduction):
-    """The smallest element along `dim`, and where it is."""
-
-    schema = "min(Tensor input, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)"
-    refuse = ("complex",)
-    types = MaxDim.types
-    vjp = MaxDim.vjp
-
-
-class MaxOther(Composite):
-    """Elementwise maximum of two tensors."""
-
-    schema = "max(Tensor input, Tensor other) -> Tensor"
-
-    def compute(self, input, other):
-        return input.maximum(other)
-
-
 class MinOther(Composite):
     """Elementwise minimum of two tensors."""
 
@@ -212,6 +203,15 @@ class MinOther(Composite):
 
     def compute(self, input, other):
         return input.minimum(other)
+
+
+class MinDim(SmallestAt, Reduction):
+    """The smallest element along `dim`, and where it is."""
+
+    schema = "min(Tensor input, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)"
+    refuse = ("complex",)
+    types = MaxDim.types
+    vjp = MaxDim.vjp
 
 
 class ArgMax(LargestAt, Reduction):
@@ -252,6 +252,7 @@ class AMinMax(Reduction):
     """Smallest and largest element in one pass."""
 
     schema = "aminmax(Tensor input, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max)"
+    exact_out = True
     has_identity = False
     refuse = ("complex",)
 

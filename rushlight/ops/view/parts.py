@@ -78,6 +78,17 @@ class Narrow(View):
         return {"input": input.zeros().slice_scatter(g, dim, begin, begin + length)}
 
 
+class NarrowFrom(Composite):
+    """narrow with its start in a 0-d integer tensor."""
+
+    schema = "narrow(Tensor(a) input, int dim, Tensor start, int length) -> Tensor(a)"
+
+    def compute(self, input, dim, start, length):
+        if start.ndim or start.dtype.is_floating_point or start.dtype.is_complex or start.dtype is _C.bool:
+            raise RuntimeError(f"narrow(): start must be an 0-dim integral Tensor, got {start.dtype.name} with {start.ndim} dims")
+        return input.narrow(dim, int(start), length)
+
+
 class SelectScatter(Composite):
     """A copy of `input` with `src` written at one position of a dimension."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ... import _C
-from ...op import Composite, Geometry, Meta, View, wrap_dim
+from ...op import Composite, Geometry, Meta, View, find_op, wrap_dim
 
 
 def infer_size(name: str, size: Any, numel: int) -> tuple[int, ...]:
@@ -201,3 +201,19 @@ class AtLeast3d(Composite):
         if input.ndim == 1:
             return input.unsqueeze(0).unsqueeze(-1)
         return input.unsqueeze(-1) if input.ndim == 2 else input
+
+
+class _AtLeastEach(Composite):
+    """The same for each of several tensors, given one by one or in a list."""
+
+    abstract = True
+    spread = True
+    method = False
+    out = False
+
+    def compute(self, tensors):
+        return tuple(find_op(self.name)(t) for t in tensors)
+
+
+for _name in ("atleast_1d", "atleast_2d", "atleast_3d"):
+    type(_name.title(), (_AtLeastEach,), {"schema": f"{_name}(Tensor[] tensors) -> Tensor[]", "__doc__": _AtLeastEach.__doc__, "__module__": __name__})
