@@ -104,29 +104,32 @@ def _object(kernel: Text) -> bytes:
 @functools.cache
 def forward_kernel(code: str) -> Kernel:
     """Operands: input, packed weights, bias, taps, result; parameters `FORWARD`; items (group, cut of outputs, block of pixels)."""
-    return _kernel("conv_forward", FORWARD, code, forward_text)
+    return make_kernel("conv_forward", FORWARD, code, forward_text)
 
 
 @functools.cache
 def weight_kernel(code: str) -> Kernel:
     """Operands: output gradient, input, taps, result [part, outs, rows]; parameters `WEIGHT`; items (part, group, chunk of rows)."""
-    return _kernel("conv_weight", WEIGHT, code, weight_text)
+    return make_kernel("conv_weight", WEIGHT, code, weight_text)
 
 
-def _kernel(name: str, params: tuple[str, ...], code: str, make: Callable[[Tile], str]) -> Kernel:
+def make_kernel(name: str, params: tuple[str, ...], code: str, make: Callable[[Tile], str]) -> Kernel:
+    """The kernel called `name`, from the text that `make` writes for this processor's tile."""
     return cache.kernel(Text(name, params, make(tile_of(code))), _object)
 
 
 ABI = [("ptr", "ptrs"), ("ptr", "params"), ("i64", "begin"), ("i64", "end")]
 
 
-def _load_params(w: Writer, names: tuple[str, ...], wanted: tuple[str, ...] | None = None) -> None:
+def load_params(w: Writer, names: tuple[str, ...], wanted: tuple[str, ...] | None = None) -> None:
+    """Read parameters into `w[name]`: all of them, or those wanted."""
     for k, name in enumerate(names):
         if wanted is None or name in wanted:
             w[name] = w.load("i64", w.at(w["params"], k, "i64"), 8)
 
 
-def _load_pointers(w: Writer, *names: str) -> None:
+def load_pointers(w: Writer, *names: str) -> None:
+    """Read the operands' addresses into `w[name]`."""
     for k, name in enumerate(names):
         w[name] = w.load("ptr", w.at(w["ptrs"], k, "ptr"), 8)
 
@@ -168,7 +171,12 @@ def copy_row(w: Writer, tile: Tile, target: Reg, source: Reg, count: Reg, step: 
     wide = w.both(unit, w.compare("sge", count, tile.lanes))
     with w.when(wide):
         last = w.sub(count, tile.lanes)
-        with w.loop(0, last, tile.lanes) as j:
+        with w.loop(0, w.sub(last, 3 * tile.lanes), 4 * tile.lanes) as several:
+            places = [w.add(several.i, v * tile.lanes) for v in range(4)]
+            values = [w.load(tile.vector, w.at(source, place, tile.element), tile.size) for place in places]
+            for value, place in zip(values, places, strict=True):
+                w.store(value, w.at(target, place, tile.element), tile.size)
+        with w.loop(several.i, last, tile.lanes) as j:
             w.store(w.load(tile.vector, w.at(source, j.i, tile.element), tile.size), w.at(target, j.i, tile.element), tile.size)
         # The last vector ends with the row, over what the one before it wrote.
         w.store(w.load(tile.vector, w.at(source, last, tile.element), tile.size), w.at(target, last, tile.element), tile.size)
@@ -191,7 +199,7 @@ def pack_text(tile: Tile, stride: int) -> str:
     slack that ends a row.
     """
     w = Writer("pack", [("ptr", "target"), ("ptr", "runs"), ("i64", "number"), ("ptr", "input"), ("ptr", "table"), ("i64", "first"), ("i64", "count"), ("ptr", "params")], "internal ")
-    _load_params(w, GEOMETRY, ("taps", "in_d", "in_h", "in_channel", "in_step"))
+    load_params(w, GEOMETRY, ("taps", "in_d", "in_h", "in_channel", "in_step"))
     source0 = w.at(w["input"], w.mul(w.div(w["first"], w["taps"]), w["in_channel"]), tile.element)
     with w.loop(0, w["count"], carry=[w.rem(w["first"], w["taps"]), source0]) as k:
         tap, channel = k.carry
@@ -271,8 +279,8 @@ def forward_text(tile: Tile) -> str:
     windows = w.scratch(tile.element, tile.depth * stride)
     runs, offsets = w.scratch("i64", RUN * tile.block), w.scratch("i64", tile.block)
     edge = w.scratch(tile.element, tile.rows * tile.columns)
-    _load_params(w, FORWARD)
-    _load_pointers(w, "input", "weights", "bias_data", "table", "result")
+    load_params(w, FORWARD)
+    load_pointers(w, "input", "weights", "bias_data", "table", "result")
     with w.loop(w["begin"], w["end"]) as item:
         block, above = w.rem(item.i, w["blocks"]), w.div(item.i, w["blocks"])
         cut, group = w.rem(above, w["cuts"]), w.div(above, w["cuts"])
@@ -359,8 +367,8 @@ def weight_text(tile: Tile) -> str:
     gradients = w.scratch(tile.element, (tile.dot_outs + tile.dot_rows) * stride)
     runs, offsets = w.scratch("i64", RUN * tile.dot_block), w.scratch("i64", tile.dot_block)
     sums = w.scratch(tile.element, tile.dot_rows * tile.dot_columns)
-    _load_params(w, WEIGHT)
-    _load_pointers(w, "gradient", "input", "table", "result")
+    load_params(w, WEIGHT)
+    load_pointers(w, "gradient", "input", "table", "result")
     with w.loop(w["begin"], w["end"]) as item:
         chunk, above = w.rem(item.i, w["chunks"]), w.div(item.i, w["chunks"])
         part = w.rem(above, w["parts"])

@@ -18,7 +18,7 @@ from math import ceil, gcd, prod
 from typing import Any
 
 from .. import _C
-from ..codegen import convolve
+from ..codegen import convolve, depthwise
 from ..loops import expr
 from ..loops.nest import For, If, Nest, Store, operands, reduction, rows
 from .pointwise import compile_for
@@ -232,6 +232,97 @@ def pack_nest(code: str, height: int) -> Nest:
     return Nest("conv_pack_weights", operands([code], [code]), names, rows(For("r", zero, size, (fill,))))
 
 
+# --- one channel per group --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """How the planes of a depthwise walk are cut, so that the padded input under a block fits the buffer."""
+
+    rows: int
+    columns: int
+    low_h: int
+    span_h: int
+    low_w: int
+    pitch: int
+
+    def slab(self, walk: Walk) -> int:
+        _, h, w = walk.axes
+        return ((self.rows - 1) * h.step + self.span_h + 1) * w.step * self.pitch
+
+
+def blocks_of(walk: Walk, room: int, lanes: int) -> Blocks | None:
+    """The largest blocks that fit into `room` elements; None if not even one row of a few columns does."""
+    d, h, w = walk.axes
+    span_h = (h.taps - 1) * abs(h.tap_step)
+    low_h = h.base + min(0, (h.taps - 1) * h.tap_step)
+    reach = [(w.base + t * w.tap_step) // w.step for t in (0, w.taps - 1)]
+    columns = min(w.count, depthwise.ROW)
+    while True:
+        pitch = columns + max(reach) - min(reach) + lanes
+        lines = room // (d.taps * w.step * pitch)
+        rows = min((lines - span_h - 1) // h.step + 1 if lines > span_h else 0, h.count, room // columns)
+        if rows >= 1:
+            return Blocks(rows, columns, low_h, span_h, min(reach), pitch)
+        if columns <= 4 * lanes:
+            return None
+        columns //= 2
+
+
+def depthwise_params(walk: Walk, cut: Blocks, weights: Weights | None, bias: bool) -> list[int]:
+    """Values of depthwise.PARAMS."""
+    d, h, w = walk.axes
+    s, r = walk.source, walk.result
+    return [
+        walk.groups * walk.outs, walk.outs, walk.taps, d.size, h.size, w.size, d.step, h.step, w.step,
+        d.base, d.tap_step, cut.low_h, cut.low_w, cut.span_h, s.image, s.group, *s.spatial, d.count, h.count, w.count, walk.images,
+        r.image, r.channel, *(n * a.every for n, a in zip(r.spatial, walk.axes, strict=True)),
+        d.taps, cut.rows, cut.columns, cut.pitch, cut.slab(walk), weights.group // walk.outs if weights else 0, int(bias),
+    ]  # fmt: skip
+
+
+def depthwise_table(walk: Walk, cut: Blocks, weights: Weights | None) -> bytes:
+    """Places of taps: in the buffer, and in the kernel."""
+    _, h, w = walk.axes
+    spatial = (0,) * (3 - len(weights.spatial)) + weights.spatial if weights else (0, 0, 0)
+    entries: list[int] = []
+    for taps in combinations(*(range(a.taps) for a in walk.axes)):
+        row = h.base + taps[1] * h.tap_step - cut.low_h
+        whole, remainder = divmod(w.base + taps[2] * w.tap_step, w.step)
+        place = taps[0] * cut.slab(walk) + (row * w.step + remainder) * cut.pitch + whole - cut.low_w
+        kernel = sum((a.tap_first + t * a.tap_every) * n for a, t, n in zip(walk.axes, taps, spatial, strict=True))
+        entries += [place, kernel]
+    return struct.pack(f"<{len(entries)}q", *entries)
+
+
+def suits_depthwise(walk: Walk) -> bool:
+    """Whether a (collapsed) walk is better off with a kernel of its own for single channels."""
+    return walk.channels == 1 and walk.outs <= 3 and walk.groups > 1 and walk.rows > 0
+
+
+def depthwise_step(code: str, walk: Walk, weights: Weights, bias: int | None) -> tuple | None:
+    """The step computing a depthwise walk; None if its geometry does not fit."""
+    size = convolve.tile_of(code).size
+    cut = blocks_of(walk, depthwise.BUFFER // size, convolve.tile_of(code).lanes)
+    if cut is None or (walk.outs > 1 and weights.group != walk.outs * weights.out):
+        return None
+    spots = [(walk.source.slot, walk.source.offset * size), weights.slot, walk.source.slot if bias is None else bias, (-1, 0), walk.place(size)]
+    work = walk.pixels // walk.images * (walk.taps + 4)
+    params = depthwise_params(walk, cut, weights, bias is not None)
+    return (depthwise.forward_kernel(code).address, spots, params, walk.images * walk.groups * walk.outs, max(1, WORK // 8 // work), -1, depthwise_table(walk, cut, weights))
+
+
+def depthwise_weight_step(code: str, walk: Walk, result: int) -> tuple | None:
+    """The step computing the weight gradient of a depthwise convolution; None if its geometry does not fit."""
+    cut = blocks_of(walk, depthwise.BUFFER // convolve.tile_of(code).size, convolve.tile_of(code).lanes)
+    if cut is None:
+        return None
+    spots = [walk.result.slot, walk.source.slot, (-1, 0), result]
+    work = walk.pixels * (walk.taps + 4)
+    params = depthwise_params(walk, cut, None, False)
+    return (depthwise.weight_kernel(code).address, spots, params, walk.groups * walk.outs, max(1, WORK // 8 // work), -1, depthwise_table(walk, cut, None))
+
+
 # --- steps ----------------------------------------------------------------------------------------------------------------
 
 
@@ -241,6 +332,10 @@ def walk_steps(code: str, walk: Walk, weights: Weights, bias: int | None, scratc
     walk = walk.collapsed()
     if not walk.pixels or not walk.outs or not walk.groups:
         return [], 0
+    if suits_depthwise(walk):
+        step = depthwise_step(code, walk, weights, bias)
+        if step is not None:
+            return [step], 0
     empty = not walk.rows
     if empty:   # no tap reaches these pixels: multiply one tap that is always outside with a weight of zero
         blank = tuple(Axis(a.size, a.count, a.step, -(1 << 32), 1, 1, a.first, a.every) for a in walk.axes)
@@ -265,6 +360,10 @@ def weight_steps(code: str, walk: Walk, result: int, scratch: int) -> tuple[list
     """
     tile = convolve.tile_of(code)
     walk = walk.collapsed()
+    if suits_depthwise(walk):
+        step = depthwise_weight_step(code, walk, result)
+        if step is not None:
+            return [step], 0
     chunks = ceil(walk.rows / tile.dot_depth)
     parts = 1
     if walk.groups == 1 and walk.pixels * walk.outs * walk.rows > WORK:

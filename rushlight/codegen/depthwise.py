@@ -1,0 +1,210 @@
+"""Convolution kernels for groups of one channel: rows of the input in a padded buffer, taps added one after another.
+
+Enters: the dtype. Leaves: `Kernel`s with the usual ABI for the result and for the gradient of the weight. Refuses nothing: the
+planner (op/convolve.py) chooses blocks that fit the buffer.
+
+With one channel a register tile of outputs would be almost empty, so pixels alone fill the vectors. A block of input rows is
+copied with its padding, columns of one remainder of the stride side by side; then every tap reads plain neighbours.
+"""
+
+from __future__ import annotations
+
+import functools
+
+from .cache import Kernel
+from .convolve import ABI, Tile, copy_row, fill_zeros, load_params, load_pointers, make_kernel
+from .writer import Reg, Writer, declarations
+
+PARAMS = (
+    "channels", "outs", "taps",                    # result channels, results per input channel, taps
+    "in_d", "in_h", "in_w", "step_d", "step_h", "step_w",
+    "base_d", "tap_d", "low_h", "low_w", "span_h",  # first depth; depth per tap; row and column before the first; rows taps reach over
+    "in_image", "in_channel", "in_depth", "in_row", "in_column",
+    "out_d", "out_h", "out_w", "images",
+    "out_image", "out_channel", "out_depth", "out_row", "out_column",
+    "taps_d", "block_h", "block_w", "pitch", "slab",   # blocks of result rows and columns; elements per remainder and per depth
+    "weight", "bias",                              # distance of channels' weights; 1 if there is a bias
+)  # fmt: skip
+PLACE = 2                # a tap: its place in the buffer, its weight's place in the kernel
+BUFFER = 65536           # bytes of padded input
+ROW = 1024               # columns a block may have
+GROUP = 4                # vectors of pixels computed together
+
+
+@functools.cache
+def forward_kernel(code: str) -> Kernel:
+    """Operands: input, weights, bias, places of taps, result; items (image, channel)."""
+    return make_kernel("conv_depthwise", PARAMS, code, forward_text)
+
+
+@functools.cache
+def weight_kernel(code: str) -> Kernel:
+    """Operands: output gradient, input, places of taps, result [channels, taps]; items are channels."""
+    return make_kernel("conv_depthwise_weight", PARAMS, code, weight_text)
+
+
+def fill_text(tile: Tile) -> str:
+    """fill(buffer, plane, depth, row, column, rows): the input rows under a block of results, with zeros around the input."""
+    w = Writer("fill", [("ptr", "buffer"), ("ptr", "plane"), ("i64", "z"), ("i64", "y"), ("i64", "x"), ("i64", "rows"), ("ptr", "params")], "internal ")
+    load_params(w, PARAMS)
+    pitch = w["pitch"]
+    with w.loop(0, w["taps_d"]) as d:
+        z = w.total(w.mul(w["z"], w["step_d"]), w["base_d"], w.mul(d.i, w["tap_d"]))
+        slab = w.at(w["buffer"], w.mul(d.i, w["slab"]), tile.element)
+        with w.loop(0, w["rows"]) as r:
+            y = w.total(w.mul(w["y"], w["step_h"]), w["low_h"], r.i)
+            inside = w.both(w.compare("ult", z, w["in_d"]), w.compare("ult", y, w["in_h"]))
+            source = w.at(w["plane"], w.add(w.mul(z, w["in_depth"]), w.mul(y, w["in_row"])), tile.element)
+            first = w.add(w["x"], w["low_w"])
+            with w.loop(0, w["step_w"]) as p:
+                target = w.at(slab, w.mul(w.add(w.mul(r.i, w["step_w"]), p.i), pitch), tile.element)
+                limit = w.sub(w.div(w.add(w.sub(w["in_w"], p.i), w.sub(w["step_w"], 1)), w["step_w"]), first)
+                left = w.min(w.max(w.sub(0, first), 0), pitch)
+                right = w.max(w.min(limit, pitch), left)
+                left, right = w.select(inside, left, pitch), w.select(inside, right, pitch)
+                fill_zeros(w, tile, target, Reg("0", "i64"), left)
+                column = w.add(w.mul(w.add(left, first), w["step_w"]), p.i)
+                begin = w.at(source, w.mul(column, w["in_column"]), tile.element)
+                copy_row(w, tile, w.at(target, left, tile.element), begin, w.sub(right, left), w.mul(w["step_w"], w["in_column"]))
+                fill_zeros(w, tile, target, right, pitch)
+    return w.text()
+
+
+def blocks(w: Writer, tile: Tile, buffer: Reg, plane: Reg, body) -> None:
+    """Fill the buffer for each block of a plane's results, and write `body(depth, row, column, rows, columns)` for it."""
+    with w.loop(0, w["out_d"]) as z, w.loop(0, w["out_h"], w["block_h"]) as y, w.loop(0, w["out_w"], w["block_w"]) as x:
+        rows = w.min(w.sub(w["out_h"], y.i), w["block_h"])
+        columns = w.min(w.sub(w["out_w"], x.i), w["block_w"])
+        needed = w.total(w.mul(w.sub(rows, 1), w["step_h"]), w["span_h"], 1)
+        w.call("fill", buffer, plane, z.i, y.i, x.i, needed, w["params"])
+        body(z.i, y.i, x.i, rows, columns)
+
+
+def place(w: Writer, z: Reg, y: Reg, x: Reg) -> Reg:
+    """Offset of a result in its plane."""
+    return w.total(w.mul(z, w["out_depth"]), w.mul(y, w["out_row"]), w.mul(x, w["out_column"]))
+
+
+def row_text(tile: Tile) -> str:
+    """row(buffer row, weights, places, taps, start, target, columns): one row of results, to whole vectors."""
+    w = Writer("row", [("ptr", "source"), ("ptr", "weights"), ("ptr", "places"), ("i64", "taps"), (tile.element, "start"), ("ptr", "target"), ("i64", "columns")], "internal ")
+    start = w.splat(w["start"], tile.lanes)
+
+    def group(at: Reg, count: int) -> None:
+        source = w.at(w["source"], at, tile.element)
+        with w.loop(0, w["taps"], carry=[start] * count) as t:
+            entry = w.at(w["places"], w.mul(t.i, PLACE), "i64")
+            where = w.at(source, w.load("i64", entry, 8), tile.element)
+            own = w.at(w["weights"], w.load("i64", w.at(entry, 1, "i64"), 8), tile.element)
+            factor = w.splat(w.load(tile.element, own, tile.size), tile.lanes)
+            values = [w.load(tile.vector, w.at(where, v * tile.lanes, tile.element), tile.size) for v in range(count)]
+            t.next = [w.fma(value, factor, old) for value, old in zip(values, t.carry, strict=True)]
+        for v, value in enumerate(t.carry):
+            w.store(value, w.at(w["target"], w.add(at, v * tile.lanes), tile.element), tile.size)
+
+    with w.loop(0, w.sub(w["columns"], GROUP * tile.lanes - 1), GROUP * tile.lanes) as wide:
+        group(wide.i, GROUP)
+    with w.loop(wide.i, w["columns"], tile.lanes) as single:
+        group(single.i, 1)
+    return w.text()
+
+
+def forward_text(tile: Tile) -> str:
+    """The kernel of `forward_kernel`."""
+    w = Writer("conv_depthwise", ABI)
+    buffer = w.scratch(tile.element, BUFFER // tile.size + 64)
+    line = w.scratch(tile.element, ROW + 64)
+    load_params(w, PARAMS)
+    load_pointers(w, "input", "weights", "bias_data", "places", "result")
+    with w.loop(w["begin"], w["end"]) as item:
+        image, channel = w.div(item.i, w["channels"]), w.rem(item.i, w["channels"])
+        plane = w.at(w["input"], w.add(w.mul(image, w["in_image"]), w.mul(w.div(channel, w["outs"]), w["in_channel"])), tile.element)
+        result = w.at(w["result"], w.add(w.mul(image, w["out_image"]), w.mul(channel, w["out_channel"])), tile.element)
+        weights = w.at(w["weights"], w.mul(channel, w["weight"]), tile.element)
+        biased = w.compare("eq", w["bias"], 1)
+        given = w.load(tile.element, w.select(biased, w.at(w["bias_data"], channel, tile.element), w["weights"]), tile.size)
+        start = w.select(biased, given, Reg("0.0", tile.element))
+
+        def body(z: Reg, y: Reg, x: Reg, rows: Reg, columns: Reg) -> None:
+            with w.loop(0, rows) as r:
+                source = w.at(buffer, w.mul(w.mul(w.mul(r.i, w["step_h"]), w["step_w"]), w["pitch"]), tile.element)
+                w.call("row", source, weights, w["places"], w["taps"], start, line, columns)
+                target = w.at(result, place(w, z, w.add(y, r.i), x), tile.element)
+                store_row(w, tile, target, line, columns)
+
+        blocks(w, tile, buffer, plane, body)
+    return "\n".join([w.text(), fill_text(tile), row_text(tile), declarations(tile.lanes, tile.element)])
+
+
+def store_row(w: Writer, tile: Tile, target: Reg, line: Reg, columns: Reg) -> None:
+    """A finished row into the result, whose columns may lie apart."""
+    apart = w.compare("ne", w["out_column"], 1)
+    with w.when(w.negate(apart)):
+        copy_row(w, tile, target, line, columns, Reg("1", "i64"))
+    with w.when(apart), w.loop(0, columns, carry=[target]) as j:
+        w.store(w.load(tile.element, w.at(line, j.i, tile.element), tile.size), j.carry[0], tile.size)
+        j.next = [w.at(j.carry[0], w["out_column"], tile.element)]
+
+
+# --- gradient of the weight -----------------------------------------------------------------------------------------------
+
+
+def weight_text(tile: Tile) -> str:
+    """The kernel of `weight_kernel`: gradient rows are packed next to the buffer, and each tap is a dot product of both."""
+    room = BUFFER // tile.size
+    w = Writer("conv_depthwise_weight", ABI)
+    buffer, gradients = w.scratch(tile.element, room + 64), w.scratch(tile.element, room + 64)
+    load_params(w, PARAMS)
+    load_pointers(w, "gradient", "input", "places", "result")
+    with w.loop(w["begin"], w["end"]) as item:
+        sums = w.at(w["result"], w.mul(item.i, w["taps"]), tile.element)
+        with w.loop(0, w["taps"]) as t:
+            w.store(Reg("0.0", tile.element), w.at(sums, t.i, tile.element), tile.size)
+        with w.loop(0, w["images"]) as image:
+            plane = w.at(w["input"], w.add(w.mul(image.i, w["in_image"]), w.mul(w.div(item.i, w["outs"]), w["in_channel"])), tile.element)
+            gradient = w.at(w["gradient"], w.add(w.mul(image.i, w["out_image"]), w.mul(item.i, w["out_channel"])), tile.element)
+
+            def body(z: Reg, y: Reg, x: Reg, rows: Reg, columns: Reg) -> None:
+                with w.loop(0, rows) as r:
+                    source = w.at(gradient, place(w, z, w.add(y, r.i), x), tile.element)  # noqa: B023  written at once
+                    copy_row(w, tile, w.at(gradients, w.mul(r.i, columns), tile.element), source, columns, w["out_column"])
+                stride = w.mul(w.mul(w["step_h"], w["step_w"]), w["pitch"])
+                with w.loop(0, w["taps"]) as t:
+                    offset = w.load("i64", w.at(w["places"], w.mul(t.i, PLACE), "i64"), 8)
+                    w.call("dots", gradients, w.at(buffer, offset, tile.element), rows, columns, stride, w.at(sums, t.i, tile.element))
+
+            blocks(w, tile, buffer, plane, body)
+    return "\n".join([w.text(), fill_text(tile), dots_text(tile), declarations(tile.lanes, tile.element)])
+
+
+def dots_text(tile: Tile) -> str:
+    """dots(gradients, windows, rows, columns, stride, sum): add the products of rows of gradients and windows `stride` apart."""
+    w = Writer("dots", [("ptr", "a"), ("ptr", "b"), ("i64", "rows"), ("i64", "columns"), ("i64", "stride"), ("ptr", "sum")], "internal ")
+    zero = Reg("zeroinitializer", tile.vector)
+    columns = w["columns"]
+
+    def products(at: Reg, a: Reg, b: Reg, sums: list[Reg]) -> list[Reg]:
+        made = []
+        for v, old in enumerate(sums):
+            index = w.add(at, v * tile.lanes)
+            left, right = (w.load(tile.vector, w.at(x, index, tile.element), tile.size) for x in (a, b))
+            made.append(w.fma(left, right, old))
+        return made
+
+    with w.loop(0, w["rows"], carry=[w["a"], w["b"], Reg("0.0", tile.element), *[zero] * GROUP]) as r:
+        a, b, rest, *sums = r.carry
+        with w.loop(0, w.sub(columns, GROUP * tile.lanes - 1), GROUP * tile.lanes, carry=sums) as wide:
+            wide.next = products(wide.i, a, b, wide.carry)
+        with w.loop(wide.i, w.sub(columns, tile.lanes - 1), tile.lanes, carry=wide.carry[:1]) as single:
+            single.next = products(single.i, a, b, single.carry)
+        with w.loop(single.i, columns, carry=[rest]) as last:
+            left, right = (w.load(tile.element, w.at(x, last.i, tile.element), tile.size) for x in (a, b))
+            last.next = [w.fma(left, right, last.carry[0])]
+        r.next = [w.at(a, columns, tile.element), w.at(b, w["stride"], tile.element), last.carry[0], single.carry[0], *wide.carry[1:]]
+    _, _, rest, *sums = r.carry
+    total = sums[0]
+    for value in sums[1:]:
+        total = w.fadd(total, value)
+    old = w.load(tile.element, w["sum"], tile.size)
+    w.store(w.fadd(w.fadd(old, rest), w.horizontal(total)), w["sum"], tile.size)
+    return w.text()
