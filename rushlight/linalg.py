@@ -1,5 +1,8 @@
-"""rushlight.linalg: the ops whose definitions say `namespace = "linalg"`."""
+"""rushlight.linalg: the ops whose definitions say `namespace = "linalg"`, and the error they raise."""
 
 from .op import published
+from .op.lapack import LinAlgError
 
 globals().update(published("linalg"))
+
+__all__ = ["LinAlgError", *published("linalg")]

@@ -26,6 +26,7 @@ from .results import result_type
 
 LETTERS = {"f32": "s", "f64": "d", "c64": "c", "c128": "z"}
 SIZES = {"f32": 4, "f64": 8, "c64": 8, "c128": 16, "i32": 4, "i64": 8}
+REAL = {"c64": "f32", "c128": "f64"}
 OPERAND, IMMEDIATE, SCRATCH, VALUE = range(4)
 SHARE = 1 << 16                 # multiply-adds worth a chunk of a batch
 WIDE = 1 << 21                  # multiply-adds from which one matrix is worth the library's threads
@@ -56,9 +57,10 @@ class Scratch:
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A number of the routine's own type, passed by reference."""
+    """A number passed by reference, of the routine's own type or its real part's."""
 
     value: complex
+    real: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,14 +190,19 @@ class Program:
         kernel = kernel_for(self.device, mirror_nest, target.code, upper)
         self.steps.append((kernel, [place(source), place(target)], params, self.count, max(1, 32768 // target.rows**2), -1))
 
-    def identity(self, target: Block) -> None:
-        """Write ones on the diagonal and zeros elsewhere."""
+    def constant(self, target: Block, value: int, low: int | None = None, high: int | None = None) -> None:
+        """Write a number where column - row is in [low, high], and zeros elsewhere."""
         if not self.count * target.rows * target.cols or self.device.type == "meta":
             return
-        params = [target.rows, target.cols, 0, 0, 0, target.batch, target.row, target.col, 0, 0]
+        band = [-(1 << 40) if low is None else low, 1 << 40 if high is None else high]
+        params = [target.rows, target.cols, 0, 0, 0, target.batch, target.row, target.col, *band]
         kernel = kernel_for(self.device, copy_nest, target.code, target.code, True, False)
         grain = max(1, 32768 // (target.rows * target.cols))
-        self.steps.append((kernel, [-1, place(target)], params, self.count, grain, -1, packed(1, target.code).ljust(16, b"\0")))
+        self.steps.append((kernel, [-1, place(target)], params, self.count, grain, -1, packed(value, target.code).ljust(16, b"\0")))
+
+    def identity(self, target: Block) -> None:
+        """Write ones on the diagonal and zeros elsewhere."""
+        self.constant(target, 1, 0, 0)
 
     def call(self, routine: str, code: str, *args: Any, work: int = 0) -> None:
         """Call a routine on every matrix: text is a character argument, an int an INTEGER, a Block its matrix."""
@@ -281,9 +288,9 @@ def place(block: Block) -> tuple[int, int]:
 
 def packed(value: complex, code: str) -> bytes:
     """A number's bytes in a LAPACK type."""
-    if code in ("c64", "c128"):
+    if code in REAL:
         return struct.pack("<ff" if code == "c64" else "<dd", complex(value).real, complex(value).imag)
-    return struct.pack("<f" if code == "f32" else "<d", value)
+    return struct.pack({"f32": "<f", "f64": "<d", "i32": "<i", "i64": "<q"}[code], value)
 
 
 def describe(args: tuple, code: str, length: int) -> tuple[list[tuple[int, int]], list[tuple[int, int, int]]]:
@@ -302,7 +309,7 @@ def describe(args: tuple, code: str, length: int) -> tuple[list[tuple[int, int]]
         elif isinstance(arg, Scratch):
             made.append((SCRATCH, max(arg.bytes, 8), 0))
         elif isinstance(arg, Number):
-            made.append((IMMEDIATE, *struct.unpack("<qq", packed(arg.value, code).ljust(16, b"\0"))))
+            made.append((IMMEDIATE, *struct.unpack("<qq", packed(arg.value, REAL.get(code, code) if arg.real else code).ljust(16, b"\0"))))
         else:
             made.append((OPERAND, len(places), arg.batch * SIZES[arg.code]))
             places.append(place(arg))

@@ -23,6 +23,9 @@ from .arguments import (
     recording,
 )
 
+EXPANDABLE = 16    # the size up to which an adjugate is worth expanding as a polynomial
+
+
 # --- Cholesky -----------------------------------------------------------------------------------------------------------------
 
 
@@ -127,8 +130,7 @@ class CholeskyInverse(Lapack):
 
     def vjp(self, g, input, upper, result):
         both = -(result @ (g + g.mH) @ result)
-        L = input.triu() if upper else input.tril()
-        return {"input": (L @ both).triu() if upper else (both @ L).tril()}
+        return {"input": input @ both if upper else both @ input}   # for all of a triangular input, as PyTorch has it
 
 
 # --- LU -----------------------------------------------------------------------------------------------------------------------
@@ -389,11 +391,22 @@ def det_gradient(g: Any, A: Any, det: Any, LU: Any, pivots: Any) -> Any:
         return A.new_empty(A.shape) * scale
     singular = LU.detach().diagonal(0, -2, -1).abs().amin(-1) == 0
     if singular.any().item():
-        return cofactors(A) * g.unsqueeze(-1).unsqueeze(-1)
+        return (adjugate(A).mH if recording() and n <= EXPANDABLE else cofactors(A)) * g.unsqueeze(-1).unsqueeze(-1)
     eye = eye_like(A, n).expand(A.shape)
     if recording():
         return find_op("linalg_solve")(A.mH, eye * scale)
     return find_op("linalg_lu_solve")(LU, pivots, eye * scale, adjoint=True)
+
+
+def adjugate(A: Any) -> Any:
+    """det(A) A^-1 as the polynomial in A that it is (Faddeev and LeVerrier), smooth at singular matrices; for small ones."""
+    n = A.shape[-1]
+    eye = eye_like(A, n)
+    total = eye.expand(A.shape)
+    for k in range(1, n):
+        product = A @ total
+        total = product - (product.diagonal(0, -2, -1).sum(-1) / k).unsqueeze(-1).unsqueeze(-1) * eye
+    return total if n % 2 else -total
 
 
 def cofactors(A: Any) -> Any:

@@ -343,7 +343,7 @@ class CholeskySolveSame(Lapack):
         if L.requires_grad:
             both = gB @ result.mH
             both = -(both + both.mH)
-            gL = (L.triu() @ both).triu() if upper else (both @ L.tril()).tril()
+            gL = L @ both if upper else both @ L   # for all of a triangular L, as PyTorch has it
         return {"B": gB, "L": gL}
 
 

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 from rushlight.loops.expr import PART
-from rushlight.op import Composite, find_op, ops
+from rushlight.op import Composite, find_op
 from rushlight.op.pointwise import compute_code
 from rushlight.op.reduction import Fold, Reduction, Types
 from rushlight.promotion import rank, to_float
@@ -115,9 +115,7 @@ class Norm(Composite):
 
     def compute(self, input, p, dim, keepdim, dtype):
         if p == "nuc":
-            if "matrix_norm" not in ops:
-                raise NotImplementedError("norm(): the nuclear norm needs singular values, which linalg does not have yet")
-            return find_op("matrix_norm")(input, "nuc", dim or (-2, -1), keepdim, dtype=dtype)
+            return find_op("linalg_matrix_norm")(input, "nuc", dim or tuple(range(input.ndim)), keepdim, dtype=dtype)
         if p is None or p == "fro":
             p = 2
         elif isinstance(p, str):

@@ -1,0 +1,134 @@
+"""Least squares, by any of LAPACK's four drivers."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from rushlight import _C
+from rushlight.op import Composite, find_op, result_type
+from rushlight.op.lapack import LENGTH, WORK, Block, Lapack, Number, Program, Scratch
+
+from .arguments import broadcast_batches, check_float, check_matrix, check_same_dtype, is_vector_side, real_dtype
+from .svd import epsilon, pinv_gradient
+
+DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
+SMALLEST = 25    # the size below which gelsd does not divide a problem
+
+
+def not_solved(status: int) -> str:
+    return f"The least squares solution could not be computed because the input matrix does not have full rank (error code: {status})."
+
+
+class LstsqSame(Lapack):
+    """Least squares for operands of one batch shape: [solution; what remains] of max(m, n) rows, ranks, singular values."""
+
+    schema = "_linalg_lstsq_same(Tensor A, Tensor B, float rcond, str driver) -> (Tensor solution, Tensor rank, Tensor singular_values)"
+    function = False
+    method = False
+    out = False
+    differentiable = False
+    batched = ((0, 2), (1, 2))
+
+    def program(self, p, A, B, rcond, driver):
+        m, n, count, dtype = A.shape[-2], A.shape[-1], B.shape[-1], A.dtype
+        solution = p.output(dtype, max(m, n), count)
+        rank = p.empty(_C.int64) if driver == "gels" else p.output(_C.int64)
+        singular = p.output(real_dtype(dtype), min(m, n)) if driver in ("gelsd", "gelss") else p.empty(real_dtype(dtype))
+        a, info = p.temporary(dtype, m, n), p.temporary(_C.int64)
+        p.copy(p.input(0, A), a)
+        p.constant(solution, 0)
+        p.copy(p.input(1, B), solution.top(m))
+        if not min(m, n):
+            if driver == "gels":
+                p.constant(solution, 0)
+            if rank is not None:
+                p.constant(rank, 0)
+            return
+        shape = (m, n, count, a, a.lead, solution, solution.lead)
+        if driver == "gels":
+            p.call("gels", dtype.code, "N", *shape, WORK, LENGTH, info, work=m * n * min(m, n))
+        else:
+            self.ranked(p, driver, dtype, shape, rcond, rank, singular, info)
+        p.status(None, info, "torch.linalg.lstsq", not_solved)
+
+    def ranked(self, p: Program, driver: str, dtype: Any, shape: tuple, rcond: float, rank: Block, singular: Block | None, info: Block) -> None:
+        """The drivers that find the rank."""
+        m, n, count = shape[:3]
+        least, cut = min(m, n), Number(rcond, real=True)
+        if driver == "gelsy":
+            pivots = p.temporary(_C.int64, n)
+            p.constant(pivots, 0)
+            extra = (Scratch(2 * n * 8),) if dtype.is_complex else ()
+            p.call("gelsy", dtype.code, *shape, pivots, cut, rank, WORK, LENGTH, *extra, info, work=m * n * least)
+            return
+        if driver == "gelss":
+            extra = (Scratch(5 * least * 8),) if dtype.is_complex else ()
+        else:
+            levels = max(0, int(math.log2(least / (SMALLEST + 1))) + 1)
+            longest = max(m, n)
+            reals = 10 * longest + 2 * longest * SMALLEST + 8 * longest * levels + 3 * SMALLEST * count + max((SMALLEST + 1) ** 2, longest * (1 + count) + 2 * count)
+            extra = ((Scratch(reals * 8),) if dtype.is_complex else ()) + (Scratch((3 * least * levels + 11 * least) * 8),)
+        p.call(driver, dtype.code, *shape, singular, cut, rank, WORK, LENGTH, *extra, info, work=m * n * least)
+
+
+class Lstsq(Composite):
+    """X that minimises |A X - B|, and as the driver gives them residuals, ranks and singular values."""
+
+    schema = "linalg_lstsq(Tensor A, Tensor B, float? rcond=None, *, str? driver=None) -> (Tensor solution, Tensor residuals, Tensor rank, Tensor singular_values)"
+    namespace = "linalg"
+    method = False
+
+    def compute(self, A, B, rcond, driver):
+        name = "torch.linalg.lstsq"
+        check_matrix(name, A, "input")
+        check_float(name, A)
+        check_same_dtype(name, A, B, ("input", "other"))
+        if B.ndim < 1:
+            raise RuntimeError(f"{name}: other must have at least 1 dimension.")
+        driver = "gelsy" if driver is None else driver
+        if driver not in DRIVERS:
+            raise RuntimeError(f"{name}: parameter `driver` should be one of (gels, gelsy, gelsd, gelss), got {driver!r}")
+        vector = is_vector_side(A, B)
+        if vector:
+            B = B.unsqueeze(-1)
+        if A.shape[-2] != B.shape[-2]:
+            raise RuntimeError(f"{name}: input.size(-2) should match other.size({'-1' if vector else '-2'}), got {A.shape[-2]} and {B.shape[-2]}")
+        if A.ndim - B.ndim > 1:
+            raise RuntimeError(f"{name}: input.dim() must be greater or equal to other.dim() and (input.dim() - other.dim()) <= 1")
+        A, B = broadcast_batches(name, A, B)
+        made = find_op("_linalg_lstsq_diff")(A, B, epsilon(A.dtype) * max(A.shape[-2:]) if rcond is None else rcond, driver)
+        solution = made[0].squeeze(-1) if vector else made[0]
+        return result_type("linalg_lstsq", self.spec.return_names)((solution, made[1], made[2], made[3].detach()))
+
+
+class LstsqDiff(Composite):
+    """lstsq for operands of one batch shape, with its derivative."""
+
+    schema = "_linalg_lstsq_diff(Tensor A, Tensor B, float rcond, str driver) -> (Tensor solution, Tensor residuals, Tensor rank, Tensor singular_values)"
+    function = False
+    method = False
+    out = False
+
+    def compute(self, A, B, rcond, driver):
+        m, n = A.shape[-2], A.shape[-1]
+        whole, rank, singular = find_op("_linalg_lstsq_same")(A, B, rcond, driver)
+        residuals = A.new_empty((0,), dtype=real_dtype(A.dtype))
+        if m > n and driver != "gelsy" and (driver == "gels" or A.device.type == "meta" or (rank == n).all().item()):
+            rest = whole.narrow(-2, n, m - n).abs()
+            residuals = (rest * rest).sum(-2)
+        return whole.narrow(-2, 0, n), residuals, rank, singular
+
+    def vjp(self, g, A, B, result):
+        gX, gR = g[0], g[1]
+        X = result[0]
+        gA, gB = A.new_zeros(A.shape), B.new_zeros(B.shape)
+        if gX is not None:
+            inverse = find_op("linalg_pinv")(A)
+            gB = inverse.mH @ gX
+            if A.requires_grad:
+                gA = pinv_gradient(gX @ B.mH, A, inverse)
+        if gR is not None and gR.numel():   # X is a minimum, so only A X - B itself moves the residuals
+            apart = 2 * gR.unsqueeze(-2) * (A @ X - B)
+            gA, gB = gA + apart @ X.mH, gB - apart
+        return {"A": gA if A.requires_grad else None, "B": gB}

@@ -1,0 +1,123 @@
+"""Norms of matrices, the norm that chooses between vectors and matrices, and condition numbers."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from rushlight.op import Composite, find_op, wrap_dim
+from rushlight.promotion import can_cast
+
+from .arguments import check_float, check_matrix, check_square, real_dtype
+
+
+def check_dtype(name: str, A: Any, dtype: Any) -> None:
+    """A floating or complex input, and a dtype that can stand for it."""
+    if not (A.dtype.is_floating_point or A.dtype.is_complex):
+        raise RuntimeError(f"{name}: Expected a floating point or complex tensor as input. Got {A.dtype.name}")
+    if dtype is None:
+        return
+    if not (dtype.is_floating_point or dtype.is_complex):
+        raise RuntimeError(f"{name}: dtype should be floating point or complex. Got {dtype.name}")
+    if dtype.is_complex != A.dtype.is_complex:
+        raise RuntimeError(f"{name}: dtype should be {'complex' if A.dtype.is_complex else 'real'} for {'complex' if A.dtype.is_complex else 'real'} inputs, but got {dtype.name}")
+    if not can_cast(A.dtype, dtype) or dtype.itemsize < A.dtype.itemsize:
+        raise RuntimeError(f"{name}: the dtype of the input ({A.dtype.name}) should be convertible without narrowing to the specified dtype ({dtype.name})")
+
+
+class MatrixNorm(Composite):
+    """Norms of matrices: fro, nuc, and the orders 1, 2 and infinity with either sign."""
+
+    schema = "linalg_matrix_norm(Tensor A, any ord='fro', int[] dim=(-2,-1), bool keepdim=False, *, dtype? dtype=None) -> Tensor"
+    namespace = "linalg"
+    method = False
+
+    def compute(self, A, ord, dim, keepdim, dtype):
+        name = "linalg.matrix_norm"
+        check_matrix(name, A)
+        check_dtype(name, A, dtype)
+        if len(dim) != 2:
+            raise RuntimeError(f"{name}: dim must be a 2-tuple. Got {' '.join(map(str, dim))}")
+        rows, cols = (wrap_dim(name, d, A.ndim) for d in dim)
+        if rows == cols:
+            raise RuntimeError(f"{name}: dims must be different. Got ({dim[0]}, {dim[1]})")
+        if ord not in ("fro", "nuc") and (isinstance(ord, str) or abs(ord) not in (1, 2, math.inf)):
+            raise RuntimeError(f"{name}: Order {ord} not supported.")
+        if ord == "fro":
+            return find_op("vector_norm")(A, 2, (rows, cols), keepdim, dtype=dtype)
+        if dtype is not None:
+            A = A.to(dtype)
+        if ord in ("nuc", 2, -2):
+            if not isinstance(ord, str):
+                check_float(name, A)
+            return self.from_singular(A.movedim((rows, cols), (-2, -1)), ord, (rows, cols), keepdim)
+        if abs(ord) == math.inf:
+            rows, cols = cols, rows
+        sums = find_op("vector_norm")(A, 1, (rows,), keepdim)
+        if not keepdim and cols > rows:
+            cols -= 1
+        return extreme(sums, cols, keepdim, ord > 0)
+
+    def from_singular(self, A: Any, ord: Any, dims: tuple[int, int], keepdim: bool) -> Any:
+        """Sum, largest or smallest of the singular values."""
+        S = find_op("linalg_svdvals")(A)
+        made = S.sum(-1) if ord == "nuc" else extreme(S, -1, False, ord > 0)
+        for d in sorted(dims) if keepdim else ():
+            made = made.unsqueeze(d)
+        return made
+
+
+def extreme(values: Any, dim: int, keepdim: bool, largest: bool) -> Any:
+    """The largest value, 0 where there are none, or the smallest."""
+    if not largest:
+        return values.amin(dim, keepdim)
+    return values.amax(dim, keepdim) if values.shape[dim] else values.sum(dim, keepdim)
+
+
+class LinalgNorm(Composite):
+    """A vector norm of all elements or along one dim, or a matrix norm over two."""
+
+    schema = "linalg_norm(Tensor A, any ord=None, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor"
+    namespace = "linalg"
+    method = False
+
+    def compute(self, A, ord, dim, keepdim, dtype):
+        if dim is not None and len(dim) not in (1, 2):
+            raise RuntimeError(f"linalg.norm: If dim is specified, it must be of length 1 or 2. Got {list(dim)}")
+        if dim is None and ord is not None and A.ndim not in (1, 2):
+            raise RuntimeError(f"linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got {A.ndim}D.")
+        if isinstance(ord, str):
+            return find_op("linalg_matrix_norm")(A, ord, dim if dim is not None else tuple(range(A.ndim)), keepdim, dtype=dtype)
+        if ord is not None and ((dim is not None and len(dim) == 2) or (dim is None and A.ndim == 2)):
+            return find_op("linalg_matrix_norm")(A, ord, (0, 1) if dim is None else dim, keepdim, dtype=dtype)
+        return find_op("vector_norm")(A, 2 if ord is None else ord, dim, keepdim, dtype=dtype)
+
+
+class Cond(Composite):
+    """Condition numbers: the norm times the norm of the inverse; infinite for singular matrices."""
+
+    schema = "linalg_cond(Tensor A, any p=None) -> Tensor"
+    namespace = "linalg"
+    method = False
+
+    def compute(self, A, p):
+        name = "linalg.cond"
+        check_matrix(name, A)
+        check_float(name, A)
+        if p is not None and p not in ("fro", "nuc") and (isinstance(p, str) or abs(p) not in (1, 2, math.inf)):
+            raise RuntimeError(f"linalg.cond got an invalid norm type: {p}")
+        if not A.numel():
+            return A.new_zeros(tuple(A.shape[:-2]), dtype=real_dtype(A.dtype))
+        if p is None or p in (2, -2):
+            S = find_op("linalg_svdvals")(A)
+            largest, smallest = S.select(-1, 0), S.select(-1, -1)
+            return smallest / largest if p == -2 else largest / smallest
+        check_square(f"{name}(ord={p})", A)
+        if p == "nuc":   # the inverse's singular values are at hand
+            S = find_op("linalg_svdvals")(A)
+            return S.sum(-1) * (1 / S).sum(-1)
+        norm = find_op("linalg_matrix_norm")
+        inverse, info = find_op("linalg_inv_ex")(A)
+        if A.device.type != "meta":
+            inverse = inverse.masked_fill((info != 0).unsqueeze(-1).unsqueeze(-1), math.inf)
+        return norm(A, p) * norm(inverse, p)
