@@ -84,7 +84,7 @@ COMBINES = ("set", "add", "mul", "min", "max")
 class Operand(Record):
     """An array the kernel sees as a bare pointer: its element dtype.
 
-    `stack` elements of it are the kernel's own scratch memory instead; only passes of the generator add such operands.
+    `stack` elements of it are the kernel's own scratch memory instead; such operands come last, and callers pass none.
     """
 
     code: str
@@ -174,7 +174,7 @@ class Nest(Record):
 
     def digest(self) -> bytes:
         """16 bytes naming the nest by structure, the same in every process."""
-        form: list[object] = [self.name, [o.code for o in self.operands], self.params]
+        form: list[object] = [self.name, [(o.code, o.stack) if o.stack else o.code for o in self.operands], self.params]
         _describe(self.loop, form)
         form.append([v.digest() for v in self.point])
         return hashlib.blake2b(repr(form).encode(), digest_size=16).digest()

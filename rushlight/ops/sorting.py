@@ -11,6 +11,7 @@ from typing import Any
 from rushlight import _C
 from rushlight.op import Composite, Extern, Meta, Spec, result_type, wrap_dim
 from rushlight.op.definition import KIND_PLANNED, OpDefinition
+from rushlight.op.radix import radix_plan
 from rushlight.op.ranks import rank_plan
 from rushlight.ops.reduction.extremes import selected_gradient
 
@@ -51,6 +52,11 @@ def sorted_positions(a: Any, axis: int, descending: bool) -> Any:
     return np.flip(a.shape[axis] - 1 - found, axis)
 
 
+def ordered(input: Any, dim: int, count: int, descending: bool, wrap: Any) -> Any:
+    """A plan for the first `count` elements in order along `dim`: by ranks where the dim is short, else by digits."""
+    return rank_plan(input, dim, count, descending, wrap) or radix_plan(input, dim, count, descending, wrap)
+
+
 class Sort(Extern):
     """The elements in order along `dim`, and where each came from."""
 
@@ -65,7 +71,7 @@ class Sort(Extern):
         input = args[0]
         self.meta(*args)
         dim, descending = self.options(*args)
-        return rank_plan(input, dim, input.shape[dim] if input.ndim else 1, descending, result_type("sort", self.spec.return_names))
+        return ordered(input, dim, input.shape[dim] if input.ndim else 1, descending, result_type("sort", self.spec.return_names))
 
     def options(self, *args: Any) -> tuple[int, bool]:
         given = {p.name: a for p, a in zip(self.spec.params, args, strict=True)}
@@ -122,7 +128,7 @@ class TopK(Extern):
     def plan(self, args):
         input, k, dim, largest, _ = args
         self.meta(*args)
-        return rank_plan(input, wrap_dim("topk", dim, input.ndim), k, largest, result_type("topk", self.spec.return_names))
+        return ordered(input, wrap_dim("topk", dim, input.ndim), k, largest, result_type("topk", self.spec.return_names))
 
     def meta(self, input, k, dim, largest, sorted):
         refuse_complex("topk", input)
