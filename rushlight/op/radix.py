@@ -13,10 +13,11 @@ Refuses: complex numbers, and rows of 2**32 elements or more.
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 from .. import _C
-from ..loops.expr import Value, and_, bitcast, cast, const, eq, idiv, irem, le, load, lt, ne, not_, or_, select, shl, shr, var, xor
+from ..loops.expr import Value, and_, bitcast, cast, const, eq, idiv, irem, load, lt, ne, not_, or_, select, shl, shr, var, xor
 from ..loops.nest import Assign, For, If, Local, Nest, Operand, Statement, Store, operands, rows
 from .indexed import contiguous_strides
 from .pointwise import compile_for
@@ -82,6 +83,11 @@ def element_of(key: Value, code: str, descending: bool) -> tuple[Value, Value | 
     return bitcast(bits, code), or_(eq(key, top), eq(key, not_(const(0, key.dtype))))
 
 
+def comparable(x: Value) -> Value:
+    """`x` in a type whose comparison is one instruction."""
+    return cast(x, {"b1": "u8", "f16": "f32", "bf16": "f32"}.get(x.dtype, x.dtype))
+
+
 # --- records --------------------------------------------------------------------------------------------------------------
 
 
@@ -94,11 +100,6 @@ class Records:
         self.keys, self.places = first, first + 1
         self.codes = ["u64"] if self.packed else ["u64", "u32"]
         self.passes = BITS[form.code] // 8
-
-    def put(self, at: Value, key: Value, place: Value) -> list[Statement]:
-        if self.packed:
-            return [Store(self.keys, at, or_(shl(cast(key, "u64"), const(32, "u64")), cast(place, "u64")))]
-        return [Store(self.keys, at, key), Store(self.places, at, cast(place, "u32"))]
 
     def get(self, at: Value) -> list[Statement]:
         """Read record `at`: its parts are then `key` and `place`."""
@@ -187,13 +188,16 @@ class RowSort:
 
     def take(self) -> list[Statement]:
         """Every element a record; digits are counted on the way."""
-        j, r = var("j"), self.records
-        if r.packed:
-            record = or_(shl(cast(var("key", r.code), "u64"), const(32, "u64")), cast(j, "u64"))
-            body = [self.read_key(j), Local("record", record), Store(r.keys, var("from") + j, var("record", "u64"))]
-        else:
-            body = [self.read_key(j), Local("record", var("key", "u64")), *r.put(var("from") + j, var("record", "u64"), j)]
-        return [For("j", ZERO, var("size"), (*body, *self.count_digits()))]
+        j = var("j")
+        return [For("j", ZERO, var("size"), (self.read_key(j), *self.record(j, j), *self.count_digits()))]
+
+    def record(self, at: Value, place: Value) -> list[Statement]:
+        """Write the record of the key just read."""
+        r = self.records
+        if not r.packed:
+            return [Local("record", var("key", "u64")), Store(r.keys, var("from") + at, var("record", "u64")), Store(r.places, var("from") + at, cast(place, "u32"))]
+        record = or_(shl(cast(var("key", r.code), "u64"), const(32, "u64")), cast(place, "u64"))
+        return [Local("record", record), Store(r.keys, var("from") + at, var("record", "u64"))]
 
     def select(self) -> list[Statement]:
         """A bound from the sample, the records within it, and their digits."""
@@ -209,7 +213,11 @@ class RowSort:
             return For(name, start, stop, (If(lt(var("seen"), var("count")), here),))
 
         low = var("group") * const(FINE, "i64")
-        keep = (*r.put(var("from") + var("kept"), key, j), Assign("kept", var("kept") + ONE))
+        # Every position is written and most are overwritten: no branch that depends on data.
+        x = load(0, var("read") + j * var("stride"), self.form.code)
+        place = Store(r.keys, var("from") + var("kept"), cast(j, "u64"))
+        keep = (Local("inside", self.within(x)), place, Assign("kept", var("kept") + cast(var("inside", "b1"), "i64")))
+        found = Local("found", cast(load(r.keys, var("from") + j, "u64"), "i64"))
         return [
             self.clear("y", self.coarse, COARSE), self.clear("x", self.fine, COARSE * FINE),
             For("j", ZERO, var("sample"), tuple(step)),
@@ -217,15 +225,28 @@ class RowSort:
             walk("a", self.coarse, ZERO, const(COARSE, "i64"), "group"),
             Assign("seen", var("before")),
             walk("b", self.fine, low, low + const(FINE, "i64"), "bound"),
-            Assign("kept", ZERO),
-            For("j", ZERO, var("size"), (self.read_key(j), If(le(self.lead(key), var("bound")), keep))),
-            For("j", ZERO, var("kept"), (*r.get(var("from") + j), *self.count_digits())),
+            Assign("kept", ZERO), Local("edge", self.edge(var("bound"))),
+            For("j", ZERO, var("size"), keep),
+            For("j", ZERO, var("kept"), (found, self.read_key(var("found")), *self.record(j, var("found")), *self.count_digits())),
         ]  # fmt: skip
 
     def lead(self, key: Value) -> Value:
         """The leading bits of a key, below COARSE * FINE."""
         bits = BITS[self.form.code]
         return cast(shr(key, const(bits - 11, key.dtype)) if bits > 11 else key, "i64")
+
+    def edge(self, bound: Value) -> Value:
+        """The last element whose key's leading bits are within the bound, in the type elements are compared in."""
+        bits, code = BITS[self.form.code], self.records.code
+        above = shl(cast(bound + ONE, "u64"), const(max(bits - 11, 0), "u64"))
+        last = cast(above - const(1, "u64"), code)
+        return comparable(element_of(last, self.form.code, self.form.descending)[0])
+
+    def within(self, x: Value) -> Value:
+        """Whether an element may be among those wanted. NaN always may: it is not on the far side of any edge."""
+        x = comparable(x)
+        edge = var("edge", x.dtype)
+        return not_(lt(x, edge) if self.form.descending else lt(edge, x))
 
     def passes(self) -> Statement:
         """One pass per digit in which the records differ."""
@@ -305,6 +326,7 @@ def row_step(
     capacity = 2 * longest
     scratch = [1 + len(slots) + k for k in range(1 if BITS[form.code] < 64 else 2)]
     slots.extend([("temp", d, (blocks * capacity,), None, 0, 0) for d in (_C.uint64, _C.uint32)[: len(scratch)]])
-    sample = min(length // pieces, max(4 * count, length // pieces // 8, 256))
+    # Counting an element costs about a quarter of sorting one that the bound lets through.
+    sample = min(length // pieces, max(count, math.isqrt(4 * count * (length // pieces))))
     params = [a[k] for k in range(3) for a in axes] + [length, stride, out_stride, count, items, blocks, capacity, pieces, sample]
     return (kernel, [source, *([mapping] if mapping is not None else []), *out, *scratch], params, blocks, 1, -1)
