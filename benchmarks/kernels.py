@@ -38,7 +38,34 @@ ATTENTION = Group("attention", "scaled_dot_product_attention, batch 4, 8 heads, 
 SHORT = Group("attention_short", "scaled_dot_product_attention forward, batch 1, 4 heads, 64 wide", tuple(
     Case(f"{length} positions", "F.scaled_dot_product_attention(x, x, x)", SETUP + f"x = torch.randn(1, 4, {length}, 64)") for length in (32, 128)))
 
-GROUPS = (RANDOM, ATTENTION, SHORT,)
+IMAGES = """
+x = torch.randn({n}, 64, 56, 56, requires_grad=True)
+w, b = torch.ones(64, requires_grad=True), torch.zeros(64, requires_grad=True)
+mean, var = torch.zeros(64), torch.ones(64)
+g = torch.randn({n}, 64, 56, 56)
+"""
+
+TABLE = """
+table = torch.randn(50000, 256, requires_grad=True)
+tokens = torch.randint(0, 50000, (8192,))
+g = torch.randn(8192, 256)
+"""
+
+SCORES = """
+x = torch.randn(8192, 32000, requires_grad=True)
+target = torch.randint(0, 32000, (8192,))
+g = torch.ones(())
+"""
+
+NORMS = Group("norms", "Normalisation, embedding and cross entropy, forward and backward", (
+    *(step(f"batch_norm [{n}, 64, 56, 56]", IMAGES.format(n=n), "F.batch_norm(x, mean, var, w, b, True)", "x w b") for n in (8, 32)),
+    *(step(f"group_norm [{n}, 64, 56, 56]", IMAGES.format(n=n), "F.group_norm(x, 8, w, b)", "x w b") for n in (8, 32)),
+    step("instance_norm [8, 64, 56, 56]", IMAGES.format(n=8), "F.instance_norm(x, None, None, w, b)", "x w b"),
+    step("embedding 50000x256, 8192 tokens", TABLE, "F.embedding(tokens, table)", "table"),
+    step("cross_entropy [8192, 32000]", SCORES, "F.cross_entropy(x, target)", "x"),
+), worst_bar=1.0)
+
+GROUPS = (RANDOM, ATTENTION, SHORT, NORMS,)
 
 
 def run(session: Session) -> list[Section]:

@@ -568,7 +568,6 @@ class Linear(_AddProduct):
     schema = "linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor"
     namespace = "nn.functional"
     method = False
-    out = False
 
     def plan(self, args):
         input, weight, bias = args
