@@ -6,8 +6,6 @@ other than int64, windows that are mostly padding, outputs without elements.
 
 from __future__ import annotations
 
-from typing import Any
-
 from rushlight.op import Composite, find_op
 from rushlight.ops.window.axes import ADAPTIVE, AVERAGE, Axis, pack
 
@@ -73,13 +71,8 @@ class AdaptiveAvgPool(Composite):
         if min(sizes) < 0:
             raise RuntimeError(f"{self.name}: elements of output_size must be greater than or equal to 0, got {sizes}")
         check_adaptive(self.name, input, self.count)
-        return adaptive_average(input, sizes)
-
-
-def adaptive_average(input: Any, sizes: list[int]) -> Any:
-    """Means of nearly equal windows that cover the last dims."""
-    space = input.shape[input.ndim - len(sizes) :]
-    return find_op("_window_sum")(input, pack([Axis(ADAPTIVE, n, out, 1) for n, out in zip(space, sizes, strict=True)]))
+        space = input.shape[input.ndim - len(sizes) :]
+        return find_op("_window_sum")(input, pack([Axis(ADAPTIVE, n, out, 1) for n, out in zip(space, sizes, strict=True)]))
 
 
 class AdaptiveAvgPool1d(AdaptiveAvgPool):

@@ -1,5 +1,5 @@
 """Windows over images: the private ops that pools and interpolations are made of."""
 
-from rushlight.ops.window import fractional, maxima, sums
+from rushlight.ops.window import bytes, fractional, maxima, sums
 
-__all__ = ["fractional", "maxima", "sums"]
+__all__ = ["bytes", "fractional", "maxima", "sums"]

@@ -157,7 +157,7 @@ def transpose(table: Table, size: int) -> Table:
         starts.append(first)
         counts.append(len(dense))
         weights.append(dense)
-    return Table(monotone(starts, counts, len(table.starts)), counts, weights if table.weights or table.divisors else None)
+    return Table(monotone(starts, counts, len(table.starts)), counts, weights)
 
 
 def regular_part(axis: Axis) -> Regular | None:

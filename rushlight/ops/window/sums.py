@@ -22,9 +22,10 @@ from rushlight.op.pointwise import compile_for, compute_code
 from rushlight.op.reduction import GRAIN, as_step, product
 
 from .axes import Axis, Constants, Table, floats, integers, pack, regular_part, table_of, unpack
-from .layout import ZERO, channels_last_strides, dense, is_channels_last, is_dense, nested, unravel
+from .layout import ZERO, channels_last_strides, dense, in_order, is_channels_last, is_dense, nested, unravel
 
 UNROLLED = 8    # taps of a window written out one by one
+FEW_CHANNELS = 8
 
 
 class Form(NamedTuple):
@@ -36,6 +37,7 @@ class Form(NamedTuple):
     stride: int                     # of whole windows along the last dim; 0: windows come from the table
     taps: int                       # of windows along the last dim where they are written out; 0: a loop
     masked: bool                    # written-out windows may be shorter than `taps`
+    picks: bool = False             # every window is one element: nothing is added
 
 
 class WindowSum(OpDefinition):
@@ -50,16 +52,18 @@ class WindowSum(OpDefinition):
         return {}
 
     def run(self, input: Any, axes: Sequence[int]) -> Any:
-        """Inputs in another memory order are copied first."""
-        count = len(unpack(axes))
-        return self.plan((dense(input, count), axes))(dense(input, count))
+        """Inputs in another memory order are copied first; few channels are not worth being lanes."""
+        input = dense(input, len(unpack(axes)))
+        if has_few_channels(input, len(unpack(axes))):
+            return in_order(self.run(input.contiguous(), axes), True)
+        return self.plan((input, axes))(input)
 
     def vjp(self, g: Any, axes: Sequence[int]) -> dict[str, Any]:
         return {"input": find_op("_window_sum")(g, pack([axis.flipped() for axis in unpack(axes)]))}
 
     def plan(self, args: tuple) -> Any:
         input, axes = args[0], unpack(args[1])
-        if not is_dense(input, len(axes)):
+        if not is_dense(input, len(axes)) or (has_few_channels(input, len(axes)) and input.device.type != "meta"):
             return None
         space = tuple(axis.target for axis in axes)
         lead = tuple(input.shape[: input.ndim - len(axes)])
@@ -75,7 +79,8 @@ class WindowSum(OpDefinition):
         key = (form, input.dtype.code, device.type)
         kernel = self.kernels.get(key)
         if kernel is None:
-            made = channels_nest(form, input.dtype.code) if channels else rows_nest(form, input.dtype.code)
+            build = pick_nest if form.picks else channels_nest if channels else rows_nest
+            made = build(form, input.dtype.code)
             kernel = self.kernels[key] = as_step(compile_for(device, made))
         constants, ints = Constants(), compute[0] != "f"
         table_operands = [constants.add(t) for k, table in enumerate(tables) for t in table_bytes(table, form, k, ints, compute, axes[k])]
@@ -95,6 +100,11 @@ class WindowSum(OpDefinition):
         return _C.Plan(1, device, slots, [step])
 
 
+def has_few_channels(input: Any, count: int) -> bool:
+    """Whether channels lie last but fill no vector."""
+    return is_channels_last(input, count) and input.shape[1] < FEW_CHANNELS
+
+
 def dtype_of(code: str) -> Any:
     """The dtype object of a compute type."""
     return _C.float64 if code == "f64" else _C.float32
@@ -105,8 +115,9 @@ def choose_form(axes: Sequence[Axis], tables: Sequence[Table], channels: bool) -
     weighted = tuple(table.weights is not None for table in tables)
     divided = any(table.divisors is not None for table in tables)
     last, table = axes[-1], tables[-1]
-    if channels:
-        return Form(True, weighted, divided, 0, 0, False)
+    picks = not any(weighted) and not divided and all(n == 1 for t in tables for n in t.counts)
+    if channels or picks:
+        return Form(channels, weighted, divided, 0, 0, False, picks)
     regular = regular_part(last)
     if regular is not None and regular.high - regular.low >= 8 and regular.stride <= 4:
         return Form(False, weighted, divided, regular.stride, regular.taps if regular.taps <= UNROLLED else 0, False)
@@ -201,6 +212,24 @@ def channels_nest(form: Form, code: str) -> Nest:
     body = [*unravel(var("i"), box.targets, "o"), *box.windows(dims), lanes]
     tables = ["i64", box.compute] * box.count
     return Nest("window_sum_channels", operands([code, *tables], [code]), (*box.params, "channels"), rows(*body))
+
+
+def pick_nest(form: Form, code: str) -> Nest:
+    """Elements copied from where the tables say."""
+    box = Boxes(form, code)
+    outer, channels = range(box.count if form.channels else box.count - 1), form.channels
+    place = var("o.rest")
+    for d in outer:
+        place = place * var(box.sources[d]) + box.first(d, var(f"o{d}"))
+    width = var("channels") if channels else var(box.sources[-1])
+    target = var("i") * (width if channels else var(box.targets[-1])) + var("j")
+    inside = var("j") if channels else box.first(box.count - 1, var("j"))
+    body: list[Statement] = [*unravel(var("i"), [box.targets[d] for d in outer], "o"), Local("source", place * width)]
+    stop = width if channels else var(box.targets[-1])
+    body.append(For("j", ZERO, stop, (Store(box.out, target, load(0, var("source") + inside, code)),), vector=True))
+    tables = ["i64", box.compute] * box.count
+    extra = ("channels",) if channels else ("grain", "low", "high", "padding")
+    return Nest("window_pick", operands([code, *tables], [code], [] if channels else [box.compute]), (*box.params, *extra), rows(*body))
 
 
 def rows_nest(form: Form, code: str) -> Nest:

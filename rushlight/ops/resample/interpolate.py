@@ -1,0 +1,195 @@
+"""Interpolation of images: nn.functional.interpolate, upsample, and the ops PyTorch names per mode.
+
+Enters: images [batch, channels, spatial dims] and a size or scale factors. Leaves: resampled images; each mode is a windowed
+sum with the weights of `tables`, so gradients of any order follow. Bytes are mixed in integers, one dim after another.
+Refuses: modes that do not fit the number of dims, and antialiasing where PyTorch has none.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+from rushlight import _C
+from rushlight.op import Composite, find_op
+from rushlight.ops.window.axes import RESAMPLE, Axis, pack
+
+from .tables import CUBIC, LANCZOS, LINEAR, NEAREST, NEAREST_EXACT, to_bits
+
+MODES = {"nearest": NEAREST, "nearest-exact": NEAREST_EXACT, "linear": LINEAR, "bilinear": LINEAR, "trilinear": LINEAR, "bicubic": CUBIC, "lanczos": LANCZOS}
+DIMS = {"linear": 3, "bilinear": 4, "bicubic": 4, "lanczos": 4, "trilinear": 5}
+
+
+def resample(name: str, input: Any, sizes: Sequence[int], mode: int, corners: bool, factors: Sequence[float | None], antialias: bool = False) -> Any:
+    """The image at `sizes`; factors given by the caller, where there are any, decide the distance of samples."""
+    count = len(sizes)
+    if 0 in input.shape[1:] or input.ndim != count + 2:
+        raise RuntimeError(f"{name}: Non-empty {count + 2}D data tensor expected but got a tensor with sizes {list(input.shape)}")
+    space = input.shape[2:]
+    if min(sizes) <= 0:
+        raise RuntimeError(f"{name}: Input and output sizes should be greater than 0, but got input {list(space)} and output {list(sizes)}")
+    dtype = input.dtype
+    if not dtype.is_floating_point and (dtype is not _C.uint8 or (mode == LINEAR and count != 2)):
+        raise NotImplementedError(f'"{name}" not implemented for {dtype.name}')
+    picks = mode in (NEAREST, NEAREST_EXACT)
+    bits = 64 if dtype is _C.float64 or (dtype is _C.uint8 and not picks) else 32
+    axes = []
+    for n, out, factor in zip(space, sizes, factors, strict=True):
+        axes.append(Axis(RESAMPLE, n, out, mode, int(corners), to_bits(factor), bits, int(antialias)))
+    if dtype is _C.uint8 and not picks:
+        for d in range(count - 1, -1, -1):
+            input = find_op("_window_bytes")(input, d + 2, pack([axes[d]]))
+        return input
+    return find_op("_window_sum")(input, pack(axes))
+
+
+def output_sizes(name: str, input: Any, size: Any, factors: Sequence[float] | None) -> tuple[list[int], list[float | None]]:
+    """Sizes and scale factors of an op that takes exactly one of them."""
+    count = input.ndim - 2
+    if size is not None:
+        if factors is not None:
+            raise RuntimeError(f"{name}: Must specify exactly one of output_size and scale_factors")
+        return list(size), [None] * count
+    if factors is None:
+        raise RuntimeError(f"{name}: Must specify exactly one of output_size and scale_factors")
+    return [int(n * f) for n, f in zip(input.shape[2:], factors, strict=True)], list(factors)
+
+
+class Interpolate(Composite):
+    """Images at another size."""
+
+    schema = "interpolate(Tensor input, any size=None, any scale_factor=None, str mode='nearest', bool? align_corners=None, bool? recompute_scale_factor=None, bool antialias=False) -> Tensor"
+    namespace = "nn.functional"
+    method = out = False
+
+    def compute(self, input, size, scale_factor, mode, align_corners, recompute_scale_factor, antialias):
+        mode = mode.strip("'")
+        if mode in ("nearest", "area", "nearest-exact"):
+            if align_corners is not None:
+                raise ValueError("align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear")
+        sizes, factors = asked(input, size, scale_factor, mode == "area" or bool(recompute_scale_factor), bool(recompute_scale_factor))
+        if antialias and not (mode in ("bilinear", "bicubic", "lanczos") and input.ndim == 4):
+            raise ValueError("Anti-alias option is restricted to bilinear, bicubic, and lanczos modes and requires a 4-D tensor as input")
+        check_mode(input, mode, antialias, align_corners)
+        if mode == "area":
+            return find_op(f"adaptive_avg_pool{input.ndim - 2}d")(input, sizes)
+        return resample("interpolate", input, sizes, MODES[mode], bool(align_corners), factors, antialias)
+
+
+def check_mode(input: Any, mode: str, antialias: bool, corners: bool | None) -> None:
+    """Raise for modes that do not exist for this number of dims."""
+    if (mode not in MODES and mode != "area") or input.ndim not in (3, 4, 5) or (mode in ("bicubic", "lanczos") and input.ndim != 4):
+        raise NotImplementedError(f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {input.ndim}D) for the modes: nearest | linear | bilinear | bicubic | trilinear | lanczos | area | nearest-exact (got {mode})")
+    if DIMS.get(mode, input.ndim) != input.ndim:
+        raise NotImplementedError(f"Got {input.ndim}D input, but {mode} mode needs {DIMS[mode]}D input")
+    if mode == "lanczos" and corners:
+        raise ValueError("Lanczos mode does not support align_corners=True")
+    if mode == "lanczos" and not antialias:
+        raise ValueError("Lanczos mode requires antialias=True")
+
+
+def asked(input: Any, size: Any, scale_factor: Any, rounded: bool, recompute: bool) -> tuple[list[int], list[float | None]]:
+    """Output sizes and the factors that decide the distance of samples (None: the ratio of sizes)."""
+    count, space = input.ndim - 2, list(input.shape[2:])
+    if size is not None and scale_factor is not None:
+        raise ValueError("only one of size or scale_factor should be defined")
+    if size is not None:
+        if recompute:
+            raise ValueError("recompute_scale_factor is not meaningful with an explicit size.")
+        sizes = list(size) if isinstance(size, (list, tuple)) else [size] * count
+        if len(sizes) != count:
+            raise ValueError(f"Input and output must have the same number of spatial dimensions, but got input with spatial dimensions of {space} and output size of {size}. Please provide input tensor in (N, C, d1, d2, ...,dK) format and output size in (o1, o2, ...,oK) format.")
+        if not all(isinstance(n, int) for n in sizes):
+            raise TypeError(f"expected size to be one of int or Tuple[int] or Tuple[int, int] or Tuple[int, int, int], but got size with types {[type(n) for n in sizes]}")
+        return sizes, [None] * count
+    if scale_factor is None:
+        raise ValueError("either size or scale_factor should be defined")
+    factors = [float(f) for f in scale_factor] if isinstance(scale_factor, (list, tuple)) else [float(scale_factor)] * count
+    if len(factors) != count:
+        raise ValueError(f"Input and scale_factor must have the same number of spatial dimensions, but got input with spatial dimensions of {space} and scale_factor of shape {scale_factor}. Please provide input tensor in (N, C, d1, d2, ...,dK) format and scale_factor in (s1, s2, ...,sK) format.")
+    sizes = [int(n * f) for n, f in zip(space, factors, strict=True)]
+    return sizes, [None] * count if rounded else list(factors)
+
+
+class Upsample(Composite):
+    """interpolate under its older name."""
+
+    schema = "upsample(Tensor input, any size=None, any scale_factor=None, str mode='nearest', bool? align_corners=None) -> Tensor"
+    namespace = "nn.functional"
+    method = out = False
+
+    def compute(self, input, size, scale_factor, mode, align_corners):
+        warnings.warn("`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2)
+        return find_op("interpolate")(input, size, scale_factor, mode, align_corners)
+
+
+class UpsampleNearest(Composite):
+    """interpolate(mode="nearest") under its older name."""
+
+    schema = "upsample_nearest(Tensor input, any size=None, any scale_factor=None) -> Tensor"
+    namespace = "nn.functional"
+    method = out = False
+
+    def compute(self, input, size, scale_factor):
+        warnings.warn("`nn.functional.upsample_nearest` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2)
+        return find_op("interpolate")(input, size, scale_factor, "nearest")
+
+
+class UpsampleBilinear(Composite):
+    """interpolate(mode="bilinear", align_corners=True) under its older name."""
+
+    schema = "upsample_bilinear(Tensor input, any size=None, any scale_factor=None) -> Tensor"
+    namespace = "nn.functional"
+    method = out = False
+
+    def compute(self, input, size, scale_factor):
+        warnings.warn("`nn.functional.upsample_bilinear` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2)
+        return find_op("interpolate")(input, size, scale_factor, "bilinear", True)
+
+
+# --- one op per mode, as PyTorch's graph of operators has them ---------------------------------------------------------------
+
+
+class PerMode(Composite):
+    """A mode under its own name: with sizes and a factor per dim, or with a list of either."""
+
+    function = method = out = False
+    mode: int
+    antialias = False
+    takes_corners = True
+
+    def compute(self, input, output_size, *rest):
+        corners = bool(rest[0]) if self.takes_corners else False
+        scales = rest[1:] if self.takes_corners else rest
+        if "scale_factors" in [p.name for p in self.spec.params]:
+            sizes, factors = output_sizes(self.name, input, output_size, scales[0])
+        else:
+            sizes, factors = list(output_size), list(scales)
+        return resample(self.name, input, sizes, self.mode, corners, factors, self.antialias)
+
+
+SCALES = {1: "float? scales=None", 2: "float? scales_h=None, float? scales_w=None", 3: "float? scales_d=None, float? scales_h=None, float? scales_w=None"}
+
+
+def per_mode(name: str, count: int, mode: int, corners: bool = True, antialias: bool = False) -> type[PerMode]:
+    """The definition of a mode's own op."""
+    flag = "bool align_corners, " if corners else ""
+    schemas = (
+        f"{name}(Tensor self, int[] output_size, {flag}{SCALES[count]}) -> Tensor",
+        f"{name}.vec(Tensor input, int[]? output_size, {flag}float[]? scale_factors) -> Tensor",
+    )
+    body = {"schema": schemas, "mode": mode, "takes_corners": corners, "antialias": antialias, "__doc__": f"interpolate over {count} dims, as PyTorch's graph names it."}
+    return type(name.title().replace("_", ""), (PerMode,), {**body, "__module__": __name__})
+
+
+for _count in (1, 2, 3):
+    per_mode(f"upsample_nearest{_count}d", _count, NEAREST, corners=False)
+    per_mode(f"_upsample_nearest_exact{_count}d", _count, NEAREST_EXACT, corners=False)
+per_mode("upsample_linear1d", 1, LINEAR)
+per_mode("upsample_bilinear2d", 2, LINEAR)
+per_mode("upsample_trilinear3d", 3, LINEAR)
+per_mode("upsample_bicubic2d", 2, CUBIC)
+per_mode("_upsample_bilinear2d_aa", 2, LINEAR, antialias=True)
+per_mode("_upsample_bicubic2d_aa", 2, CUBIC, antialias=True)
+per_mode("_upsample_lanczos2d_aa", 2, LANCZOS, antialias=True)
