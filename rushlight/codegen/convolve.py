@@ -28,9 +28,10 @@ GEOMETRY = (
     "out_d", "out_h", "out_w", "pixels",
     "out_image", "out_group", "out_channel", "out_depth", "out_row", "out_column",
 )  # fmt: skip
-FORWARD = (*GEOMETRY, "blocks", "panels", "cuts", "per_cut", "bias")
+FORWARD = (*GEOMETRY, "block", "blocks", "panels", "cuts", "per_cut", "bias")
 WEIGHT = (*GEOMETRY, "parts", "per_part", "chunks")
 TAP = 5            # a tap: element offset, depth and row offsets, first and last+1 output column that it serves
+AHEAD = 6          # window rows between asking for memory and reading it
 RUN = 6            # a run: source offset, depth, row, column, length, place in the block
 
 
@@ -44,7 +45,7 @@ class Tile(NamedTuple):
     vectors: int       # vectors of pixels in a register tile
     dot_rows: int      # register tile of the weight gradient: outputs, window rows
     dot_columns: int
-    block: int         # pixels packed at once
+    block: int         # pixels packed at once, at most
     depth: int         # window rows packed at once
     dot_block: int
     dot_depth: int
@@ -73,16 +74,24 @@ def vector_bits() -> int:
     return 512 if b"avx512f" in words and b"avx512vl" in words else 256 if b"avx2" in words else 128
 
 
+SHAPES = {128: ((8, 3), (6, 4), (4, 6)), 256: ((6, 2), (4, 3), (3, 4)), 512: ((12, 2), (8, 3), (4, 6))}   # outputs x vectors of pixels
+
+
+def tile_shapes() -> range:
+    """Numbers of the register tiles there are for this processor, the most efficient first."""
+    return range(len(SHAPES[vector_bits()]))
+
+
 @functools.cache
-def tile_of(code: str) -> Tile:
-    """The tile for a dtype: accumulators fill most of the vector registers."""
+def tile_of(code: str, shape: int = 0) -> Tile:
+    """A tile for a dtype: accumulators fill most of the vector registers."""
     element, size = {"f32": ("float", 4), "f64": ("double", 8)}[code]
     bits = vector_bits()
     lanes = bits // 8 // size
-    rows, vectors = {128: (8, 3), 256: (6, 2), 512: (12, 2)}[bits]
-    dots = (3, 4) if bits == 256 else (4, 6)
+    rows, vectors = SHAPES[bits][shape]
+    dots = (3, 4) if bits == 256 else (6, 4)
     columns = vectors * lanes
-    return Tile(element, size, lanes, rows, vectors, *dots, 384 // size // columns * columns, 256, 1024 // size, 96, 64, bits == 128)
+    return Tile(element, size, lanes, rows, vectors, *dots, 768 // size // columns * columns, 256, 1024 // size, 96, 66, bits == 128)
 
 
 class Text:
@@ -102,20 +111,20 @@ def _object(kernel: Text) -> bytes:
 
 
 @functools.cache
-def forward_kernel(code: str) -> Kernel:
+def forward_kernel(code: str, shape: int) -> Kernel:
     """Operands: input, packed weights, bias, taps, result; parameters `FORWARD`; items (group, cut of outputs, block of pixels)."""
-    return make_kernel("conv_forward", FORWARD, code, forward_text)
+    return make_kernel("conv_forward", FORWARD, code, forward_text, shape)
 
 
 @functools.cache
 def weight_kernel(code: str) -> Kernel:
-    """Operands: output gradient, input, taps, result [part, outs, rows]; parameters `WEIGHT`; items (part, group, chunk of rows)."""
+    """Operands: output gradient, input, taps, result [group, part, outs, rows]; parameters `WEIGHT`; items (group, part, chunk of rows)."""
     return make_kernel("conv_weight", WEIGHT, code, weight_text)
 
 
-def make_kernel(name: str, params: tuple[str, ...], code: str, make: Callable[[Tile], str]) -> Kernel:
-    """The kernel called `name`, from the text that `make` writes for this processor's tile."""
-    return cache.kernel(Text(name, params, make(tile_of(code))), _object)
+def make_kernel(name: str, params: tuple[str, ...], code: str, make: Callable[[Tile], str], shape: int = 0) -> Kernel:
+    """The kernel called `name`, from the text that `make` writes for one of this processor's tiles."""
+    return cache.kernel(Text(name, params, make(tile_of(code, shape))), _object)
 
 
 ABI = [("ptr", "ptrs"), ("ptr", "params"), ("i64", "begin"), ("i64", "end")]
@@ -200,6 +209,7 @@ def pack_text(tile: Tile, stride: int) -> str:
     """
     w = Writer("pack", [("ptr", "target"), ("ptr", "runs"), ("i64", "number"), ("ptr", "input"), ("ptr", "table"), ("i64", "first"), ("i64", "count"), ("ptr", "params")], "internal ")
     load_params(w, GEOMETRY, ("taps", "in_d", "in_h", "in_channel", "in_step"))
+    lonely = w.both(w.compare("eq", w["taps"], 1), w.compare("eq", w["in_step"], 1))
     source0 = w.at(w["input"], w.mul(w.div(w["first"], w["taps"]), w["in_channel"]), tile.element)
     with w.loop(0, w["count"], carry=[w.rem(w["first"], w["taps"]), source0]) as k:
         tap, channel = k.carry
@@ -217,6 +227,10 @@ def pack_text(tile: Tile, stride: int) -> str:
             to = w.at(row, place, tile.element)
             fill_zeros(w, tile, to, Reg("0", "i64"), left)
             begin = w.at(base, w.add(source, w.mul(left, w["in_step"])), tile.element)
+            with w.when(lonely):   # every row comes from memory of its own: ask for those to come
+                ahead = w.at(begin, w.mul(w["in_channel"], AHEAD), tile.element)
+                with w.loop(0, length, 64 // tile.size) as line:
+                    w.prefetch(w.at(ahead, line.i, tile.element))
             copy_row(w, tile, w.at(to, left, tile.element), begin, w.sub(right, left), w["in_step"])
             fill_zeros(w, tile, to, right, length)
         wraps = w.compare("eq", w.add(tap, 1), w["taps"])
@@ -267,8 +281,9 @@ def weight_factors(w: Writer, tile: Tile, a: Reg):
             yield w.splat(w.load(tile.element, w.at(a, r, tile.element), tile.size), tile.lanes)
         return
     for r in range(0, tile.rows, tile.lanes):
-        several = w.load(tile.vector, w.at(a, r, tile.element), tile.size)
-        for lane in range(tile.lanes):
+        first = min(r, tile.rows - tile.lanes)   # the last vector may overlap the one before
+        several = w.load(tile.vector, w.at(a, first, tile.element), tile.size)
+        for lane in range(r - first, tile.lanes):
             yield w.lane(several, lane, tile.lanes)
 
 
@@ -284,8 +299,8 @@ def forward_text(tile: Tile) -> str:
     with w.loop(w["begin"], w["end"]) as item:
         block, above = w.rem(item.i, w["blocks"]), w.div(item.i, w["blocks"])
         cut, group = w.rem(above, w["cuts"]), w.div(above, w["cuts"])
-        first = w.mul(block, tile.block)
-        count = w.min(w.sub(w["pixels"], first), tile.block)
+        first = w.mul(block, w["block"])
+        count = w.min(w.sub(w["pixels"], first), w["block"])
         number = find_runs(w, runs, offsets, first, count)
         source = w.at(w["input"], w.mul(group, w["in_group"]), tile.element)
         target = w.at(w["result"], w.mul(group, w["out_group"]), tile.element)
@@ -338,24 +353,35 @@ def one_tile(
 
 # --- gradient of the weight -----------------------------------------------------------------------------------------------
 
+JOINED = 3         # a stretch of neighbouring pixels of the gradient: offset, length, place in the block
+
 
 def dot_text(tile: Tile, stride: int) -> str:
-    """dot(gradients, windows, pixels, sums): sums[i, j] = gradient row i . window row j, for one register tile."""
-    w = Writer("dot", [("ptr", "a"), ("ptr", "b"), ("i64", "count"), ("ptr", "sums")], "internal ")
+    """dot(gradients, their stride, windows, pixels, result, its stride, adds): one register tile of outputs x window rows.
+
+    result[i, j] is gradient row i . window row j, added to what is there if `adds`.
+    """
+    w = Writer("dot", [("ptr", "a"), ("i64", "a_row"), ("ptr", "b"), ("i64", "count"), ("ptr", "c"), ("i64", "c_row"), ("i1", "adds")], "internal ")
     zero = Reg("zeroinitializer", tile.vector)
-    count = tile.dot_rows * tile.dot_columns
-    with w.loop(0, w["count"], tile.lanes, carry=[w["a"], w["b"], *[zero] * count]) as p:
-        a, b, *sums = p.carry
-        left = [w.load(tile.vector, w.at(a, r * stride, tile.element), tile.size) for r in range(tile.dot_rows)]
-        made = list(sums)
-        for c in range(tile.dot_columns):
-            right = w.load(tile.vector, w.at(b, c * stride, tile.element), tile.size)
-            for r in range(tile.dot_rows):
-                n = r * tile.dot_columns + c
-                made[n] = w.fma(left[r], right, sums[n])
-        p.next = [w.at(a, tile.lanes, tile.element), w.at(b, tile.lanes, tile.element), *made]
-    for n, value in enumerate(p.carry[2:]):
-        w.store(w.horizontal(value), w.at(w["sums"], n, tile.element), tile.size)
+    number = tile.dot_rows * tile.dot_columns
+    rows = [w.at(w["a"], w.mul(w["a_row"], r), tile.element) for r in range(tile.dot_rows)]
+    with w.loop(0, w["count"], tile.lanes, carry=[w["b"], *[zero] * number]) as p:
+        b, *sums = p.carry
+        right = [w.load(tile.vector, w.at(b, c * stride, tile.element), tile.size) for c in range(tile.dot_columns)]
+        made = []
+        for r in range(tile.dot_rows):
+            left = w.load(tile.vector, w.at(rows[r], p.i, tile.element), tile.size)
+            made += [w.fma(left, right[c], sums[r * tile.dot_columns + c]) for c in range(tile.dot_columns)]
+        p.next = [w.at(b, tile.lanes, tile.element), *made]
+    whole = tile.dot_columns % tile.lanes == 0
+    width = tile.lanes if whole else 1
+    for r in range(tile.dot_rows):
+        for c in range(0, tile.dot_columns, width):
+            sums = p.carry[1 + r * tile.dot_columns + c :][:width]
+            value = w.horizontals(sums) if whole else w.horizontal(sums[0])
+            place = w.at(w["c"], w.add(w.mul(w["c_row"], r), c), tile.element)
+            old = w.select(w["adds"], w.load(value.type, place, tile.size), Reg("zeroinitializer" if whole else "0.0", value.type))
+            w.store(w.fadd(value, old), place, tile.size)
     return w.text()
 
 
@@ -366,19 +392,18 @@ def weight_text(tile: Tile) -> str:
     windows = w.scratch(tile.element, (tile.dot_depth + tile.dot_columns) * stride)
     gradients = w.scratch(tile.element, (tile.dot_outs + tile.dot_rows) * stride)
     runs, offsets = w.scratch("i64", RUN * tile.dot_block), w.scratch("i64", tile.dot_block)
-    sums = w.scratch(tile.element, tile.dot_rows * tile.dot_columns)
+    joined = w.scratch("i64", JOINED * tile.dot_block)
+    edge = w.scratch(tile.element, tile.dot_rows * tile.dot_columns)
     load_params(w, WEIGHT)
     load_pointers(w, "gradient", "input", "table", "result")
     with w.loop(w["begin"], w["end"]) as item:
         chunk, above = w.rem(item.i, w["chunks"]), w.div(item.i, w["chunks"])
-        part = w.rem(above, w["parts"])
-        group = w.div(above, w["parts"])
+        part, group = w.rem(above, w["parts"]), w.div(above, w["parts"])
         row0 = w.mul(chunk, tile.dot_depth)
         depth = w.min(w.sub(w["rows"], row0), tile.dot_depth)
         source = w.at(w["input"], w.mul(group, w["in_group"]), tile.element)
         gradient = w.at(w["gradient"], w.mul(group, w["out_group"]), tile.element)
-        size = w.mul(w["outs"], w["rows"])
-        result = w.at(w["result"], w.mul(above, size), tile.element)
+        result = w.at(w["result"], w.add(w.mul(above, w.mul(w["outs"], w["rows"])), row0), tile.element)
         pixel0 = w.mul(part, w["per_part"])
         pixels = w.min(w.add(pixel0, w["per_part"]), w["pixels"])
         with w.loop(pixel0, pixels, tile.dot_block) as first:
@@ -386,47 +411,79 @@ def weight_text(tile: Tile) -> str:
             padded = w.mul(w.div(w.add(count, tile.lanes - 1), tile.lanes), tile.lanes)
             number = find_runs(w, runs, offsets, first.i, count)
             w.call("pack", windows, runs, number, source, w["table"], row0, depth, w["params"])
-            clear_tail(w, tile, windows, depth, stride, count, padded)
-            begins = w.compare("eq", first.i, pixel0)
+            clear_tail(w, tile, windows, Reg("0", "i64"), depth, stride, count, padded)
+            stretches = join_runs(w, joined, runs, offsets, number)
+            adds = w.compare("ne", first.i, pixel0)
+            # Neighbouring pixels are read where they are; only rows of a tile that is not whole are packed.
+            dense = w.both(w.both(w.compare("eq", stretches, 1), w.compare("eq", w["out_column"], 1)), w.compare("eq", count, padded))
+            here = w.at(gradient, w.load("i64", offsets, 8), tile.element)
             with w.loop(0, w["outs"], tile.dot_outs) as slice_:
                 outs = w.min(w.sub(w["outs"], slice_.i), tile.dot_outs)
-                pack_gradients(w, tile, gradients, stride, gradient, runs, offsets, number, slice_.i, outs)
-                clear_tail(w, tile, gradients, outs, stride, count, padded)
-                with w.loop(0, depth, tile.dot_columns) as j:
-                    with w.loop(0, outs, tile.dot_rows) as i:
-                        w.call("dot", w.at(gradients, w.mul(i.i, stride), tile.element), w.at(windows, w.mul(j.i, stride), tile.element), padded, sums)
-                        corner = w.at(result, w.total(w.mul(w.add(slice_.i, i.i), w["rows"]), row0, j.i), tile.element)
-                        add_sums(w, tile, corner, sums, w.sub(outs, i.i), w.sub(depth, j.i), begins)
+                whole = w.mul(w.div(outs, tile.dot_rows), tile.dot_rows)
+                read = w.select(dense, whole, 0)
+                pack_gradients(w, tile, gradients, stride, gradient, joined, stretches, slice_.i, read, outs)
+                clear_tail(w, tile, gradients, read, outs, stride, count, padded)
+                with w.loop(0, depth, tile.dot_columns) as j, w.loop(0, outs, tile.dot_rows) as i:
+                    in_place = w.compare("slt", i.i, read)
+                    row = w.add(slice_.i, i.i)
+                    own = w.at(here, w.mul(row, w["out_channel"]), tile.element)
+                    a = w.select(in_place, own, w.at(gradients, w.mul(i.i, stride), tile.element))
+                    a_row = w.select(in_place, w["out_channel"], stride)
+                    b = w.at(windows, w.mul(j.i, stride), tile.element)
+                    corner = w.at(result, w.add(w.mul(row, w["rows"]), j.i), tile.element)
+                    fits = w.both(w.compare("sle", w.add(i.i, tile.dot_rows), outs), w.compare("sle", w.add(j.i, tile.dot_columns), depth))
+                    with w.when(fits):
+                        w.call("dot", a, a_row, b, padded, corner, w["rows"], adds)
+                    with w.when(w.negate(fits)):
+                        w.call("dot", a, a_row, b, padded, edge, tile.dot_columns, Reg("false", "i1"))
+                        add_edge(w, tile, corner, edge, w.sub(outs, i.i), w.sub(depth, j.i), adds)
     parts = [w.text(), pack_text(tile, stride), dot_text(tile, stride), declarations(tile.lanes, tile.element)]
     return "\n".join(parts)
 
 
-def clear_tail(w: Writer, tile: Tile, rows: Reg, count: Reg, stride: int, begin: Reg, end: Reg) -> None:
-    """Zeros in columns [begin, end) of every row, which the dots read."""
-    with w.when(w.compare("slt", begin, end)), w.loop(0, count) as r:
+def clear_tail(w: Writer, tile: Tile, rows: Reg, first: Reg, past: Reg, stride: int, begin: Reg, end: Reg) -> None:
+    """Zeros in columns [begin, end) of rows [first, past), which the dots read."""
+    with w.when(w.compare("slt", begin, end)), w.loop(first, past) as r:
         row = w.at(rows, w.mul(r.i, stride), tile.element)
         with w.loop(begin, end) as j:
             w.store(Reg("0.0", tile.element), w.at(row, j.i, tile.element), tile.size)
 
 
-def pack_gradients(w: Writer, tile: Tile, target: Reg, stride: int, gradient: Reg, runs: Reg, offsets: Reg, number: Reg, first: Reg, count: Reg) -> None:
-    """Rows of output gradients over the block's pixels."""
-    with w.loop(0, count) as m:
+def join_runs(w: Writer, joined: Reg, runs: Reg, offsets: Reg, number: Reg) -> Reg:
+    """Write the stretches of the output that runs make together; returns how many."""
+    with w.loop(0, number, carry=[Reg("0", "i64")]) as r:
+        run = w.at(runs, w.mul(r.i, RUN), "i64")
+        length, place = (w.load("i64", w.at(run, n, "i64"), 8) for n in (4, 5))
+        offset = w.load("i64", w.at(offsets, place, "i64"), 8)
+        made = r.carry[0]
+        before = w.at(joined, w.mul(w.max(w.sub(made, 1), 0), JOINED), "i64")
+        begin, extent, start = (w.load("i64", w.at(before, n, "i64"), 8) for n in range(JOINED))
+        follows = w.compare("eq", offset, w.add(begin, w.mul(extent, w["out_column"])))
+        follows = w.both(follows, w.compare("sgt", made, 0))
+        target = w.select(follows, before, w.at(joined, w.mul(made, JOINED), "i64"))
+        for n, (old, new) in enumerate(((begin, offset), (w.add(extent, length), length), (start, place))):
+            w.store(w.select(follows, old, new), w.at(target, n, "i64"), 8)
+        r.next = [w.select(follows, made, w.add(made, 1))]
+    return r.carry[0]
+
+
+def pack_gradients(w: Writer, tile: Tile, target: Reg, stride: int, gradient: Reg, joined: Reg, stretches: Reg, first: Reg, begin: Reg, end: Reg) -> None:
+    """Rows [begin, end) of output gradients, counted from `first`, over the block's pixels."""
+    with w.loop(begin, end) as m:
         source = w.at(gradient, w.mul(w.add(first, m.i), w["out_channel"]), tile.element)
         row = w.at(target, w.mul(m.i, stride), tile.element)
-        with w.loop(0, number) as r:
-            run = w.at(runs, w.mul(r.i, RUN), "i64")
-            length, place = (w.load("i64", w.at(run, n, "i64"), 8) for n in (4, 5))
-            begin = w.at(source, w.load("i64", w.at(offsets, place, "i64"), 8), tile.element)
-            copy_row(w, tile, w.at(row, place, tile.element), begin, length, w["out_column"])
+        with w.loop(0, stretches) as r:
+            stretch = w.at(joined, w.mul(r.i, JOINED), "i64")
+            offset, length, place = (w.load("i64", w.at(stretch, n, "i64"), 8) for n in range(JOINED))
+            copy_row(w, tile, w.at(row, place, tile.element), w.at(source, offset, tile.element), length, w["out_column"])
 
 
-def add_sums(w: Writer, tile: Tile, corner: Reg, sums: Reg, outs: Reg, columns: Reg, begins: Reg) -> None:
-    """Put a tile's sums into the result, or add them to it once it has begun."""
+def add_edge(w: Writer, tile: Tile, corner: Reg, edge: Reg, outs: Reg, columns: Reg, adds: Reg) -> None:
+    """Put the part of a tile that exists into the result, or add it to what is there."""
     with w.loop(0, w.min(outs, tile.dot_rows)) as r:
         row = w.at(corner, w.mul(r.i, w["rows"]), tile.element)
         with w.loop(0, w.min(columns, tile.dot_columns)) as c:
             place = w.at(row, c.i, tile.element)
-            value = w.load(tile.element, w.at(sums, w.add(w.mul(r.i, tile.dot_columns), c.i), tile.element), tile.size)
-            old = w.select(begins, Reg("0.0", tile.element), w.load(tile.element, w.select(begins, sums, place), tile.size))
+            value = w.load(tile.element, w.at(edge, w.add(w.mul(r.i, tile.dot_columns), c.i), tile.element), tile.size)
+            old = w.select(adds, w.load(tile.element, w.select(adds, place, edge), tile.size), Reg("0.0", tile.element))
             w.store(w.fadd(value, old), place, tile.size)

@@ -129,6 +129,10 @@ class Writer:
     def store(self, value: Reg, pointer: Reg, align: int) -> None:
         self.lines.append(f"  store {value}, {pointer}, align {align}")
 
+    def prefetch(self, pointer: Reg) -> None:
+        """Ask for the cache line at an address, which may be any."""
+        self.lines.append(f"  call void @llvm.prefetch.p0({pointer}, i32 0, i32 2, i32 1)")
+
     def scratch(self, type: str, count: int) -> Reg:
         """Stack memory; only in the entry block."""
         return self.new("ptr", f"alloca [{count} x {type}], align 64")
@@ -157,6 +161,19 @@ class Writer:
         """The sum of a vector's lanes."""
         scalar = vector.type.split()[-1].rstrip(">")
         return self.new(scalar, f"call reassoc {scalar} @llvm.vector.reduce.fadd.{suffix(vector.type)}({scalar} -0.0, {vector})")
+
+    def horizontals(self, vectors: Sequence[Reg]) -> Reg:
+        """The sums of as many vectors as they have lanes, as one vector: neighbouring lanes are added, level by level."""
+        level = list(vectors)
+        lanes = len(level)
+        even, odd = (", ".join(f"i32 {k + first}" for k in range(0, 2 * lanes, 2)) for first in (0, 1))
+        while len(level) > 1:
+            pairs = list(zip(level[::2], level[1::2], strict=True))
+            level = [
+                self.fadd(*(self.new(a.type, f"shufflevector {a}, {b}, <{lanes} x i32> <{mask}>") for mask in (even, odd)))
+                for a, b in pairs
+            ]
+        return level[0]
 
     # Control --------------------------------------------------------------------------------------------------------
 
@@ -215,5 +232,6 @@ def declarations(lanes: int, element: str) -> str:
     return (
         f"declare {vector} @llvm.fma.{suffix(vector)}({vector}, {vector}, {vector})\n"
         f"declare {element} @llvm.vector.reduce.fadd.{suffix(vector)}({element}, {vector})\n"
+        "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)\n"
         f"declare {element} @llvm.fma.{suffix(element)}({element}, {element}, {element})\n"
     )

@@ -191,14 +191,14 @@ class Weights:
     spatial: tuple[int, ...]
 
 
-_pack_kernels: dict[str, int] = {}
+_pack_kernels: dict[tuple[str, int], int] = {}
 
 
-def pack_step(code: str, weights: Weights, walk: Walk, target: tuple[int, int], panels: int, empty: bool) -> tuple:
+def pack_step(code: str, height: int, weights: Weights, walk: Walk, target: tuple[int, int], panels: int, empty: bool) -> tuple:
     """A step that lays weights out as [group, panel, channel, tap, output of the panel], zeros past the last output."""
-    kernel = _pack_kernels.get(code)
+    kernel = _pack_kernels.get((code, height))
     if kernel is None:
-        kernel = _pack_kernels[code] = compile_for(_C.device("cpu"), pack_nest(code, convolve.tile_of(code).rows))
+        kernel = _pack_kernels[code, height] = compile_for(_C.device("cpu"), pack_nest(code, height))
     missing = 3 - len(weights.spatial)
     spatial = (0,) * missing + weights.spatial
     d, h, w = walk.axes
@@ -207,7 +207,7 @@ def pack_step(code: str, weights: Weights, walk: Walk, target: tuple[int, int], 
         panels, 0 if empty else walk.outs, walk.channels, d.taps, h.taps, w.taps, weights.group, weights.out, weights.channel,
         *(n * a.tap_every for n, a in zip(spatial, walk.axes, strict=True)), 0 if empty else first,
     ]  # fmt: skip
-    grain = max(1, 32768 // max(1, walk.rows * convolve.tile_of(code).rows))
+    grain = max(1, 32768 // max(1, walk.rows * height))
     return (kernel, [weights.slot, target], params, walk.groups * panels, grain, -1)
 
 
@@ -326,9 +326,20 @@ def depthwise_weight_step(code: str, walk: Walk, result: int) -> tuple | None:
 # --- steps ----------------------------------------------------------------------------------------------------------------
 
 
+def best_shape(code: str, walk: Walk) -> int:
+    """The register tile that wastes least: on outputs that are not there, and on tiles that cross from one image into the next."""
+    plane = walk.pixels // walk.images
+
+    def cost(shape: int) -> float:
+        tile = convolve.tile_of(code, shape)
+        crossing = 0.0 if plane % tile.columns == 0 else min(1.0, tile.columns / plane)
+        return ceil(walk.outs / tile.rows) * tile.rows * (1 + 0.12 * crossing) * (1 + 0.02 * shape)
+
+    return min(convolve.tile_shapes(), key=cost)
+
+
 def walk_steps(code: str, walk: Walk, weights: Weights, bias: int | None, scratch: int, offset: int) -> tuple[list[tuple], int]:
     """Steps computing one walk, and the elements of packed weights it puts at `offset` of slot `scratch`."""
-    tile, size = convolve.tile_of(code), convolve.tile_of(code).size
     walk = walk.collapsed()
     if not walk.pixels or not walk.outs or not walk.groups:
         return [], 0
@@ -340,16 +351,19 @@ def walk_steps(code: str, walk: Walk, weights: Weights, bias: int | None, scratc
     if empty:   # no tap reaches these pixels: multiply one tap that is always outside with a weight of zero
         blank = tuple(Axis(a.size, a.count, a.step, -(1 << 32), 1, 1, a.first, a.every) for a in walk.axes)
         walk = Walk(blank, walk.source, walk.result, walk.images, walk.groups, 1, walk.outs)
-    panels = ceil(walk.outs / tile.rows)
-    blocks = ceil(walk.pixels / tile.block)
+    shape = best_shape(code, walk)
+    tile = convolve.tile_of(code, shape)
+    size, panels = tile.size, ceil(walk.outs / tile.rows)
+    block = tile.block if walk.pixels * walk.groups >= ITEMS * tile.block else tile.block // (2 * tile.columns) * tile.columns
+    blocks = ceil(walk.pixels / block)
     cuts = min(panels, max(1, ITEMS // (blocks * walk.groups))) if walk.pixels * walk.outs * walk.rows > WORK else 1
     per_cut = ceil(panels / cuts)
     cuts = ceil(panels / per_cut)
-    pack = pack_step(code, weights, walk, (scratch, offset * size), panels, empty)
-    params = [*walk.params(), blocks, panels, cuts, per_cut, convolve.ZERO if bias is None else convolve.BIAS]
+    pack = pack_step(code, tile.rows, weights, walk, (scratch, offset * size), panels, empty)
+    params = [*walk.params(), block, blocks, panels, cuts, per_cut, convolve.ZERO if bias is None else convolve.BIAS]
     spots = [(walk.source.slot, walk.source.offset * size), (scratch, offset * size), walk.source.slot if bias is None else bias, (-1, 0), walk.place(size)]
-    work = tile.block * walk.rows * min(walk.outs, per_cut * tile.rows)
-    step = (convolve.forward_kernel(code).address, spots, params, walk.groups * cuts * blocks, max(1, WORK // work), -1, walk.table())
+    work = block * walk.rows * min(walk.outs, per_cut * tile.rows)
+    step = (convolve.forward_kernel(code, shape).address, spots, params, walk.groups * cuts * blocks, max(1, WORK // work), -1, walk.table())
     return [pack, step], walk.groups * panels * tile.rows * walk.rows
 
 
