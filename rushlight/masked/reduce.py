@@ -22,6 +22,10 @@ def _wide(x: Any, dtype: Any) -> Any:
     return x if x.dtype is dtype else x.to(dtype)
 
 
+def _cast(x: Any, dtype: Any) -> Any:
+    return x if dtype is None or x.dtype is dtype else x.to(dtype)
+
+
 def sum(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Any:  # noqa: A001
     """The sum over `dim`; 0 where nothing is left."""
     x = _wide(input, dtype)
@@ -39,18 +43,14 @@ def prod(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = Non
 
 def cumsum(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Any:
     """Running sums along `dim` in which masked elements count as 0."""
-    x = _wide(input, dtype)
-    return filled(x, full_mask("masked.cumsum", x, mask), 0).cumsum(dim)
+    x = _cast(input, dtype)
+    return filled(x, full_mask("masked.cumsum", x, mask), 0).cumsum(dim, dtype=x.dtype)
 
 
 def cumprod(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Any:
     """Running products along `dim` in which masked elements count as 1."""
-    x = _wide(input, dtype)
-    return filled(x, full_mask("masked.cumprod", x, mask), 1).cumprod(dim)
-
-
-def _cast(x: Any, dtype: Any) -> Any:
-    return x if dtype is None or x.dtype is dtype else x.to(dtype)
+    x = _cast(input, dtype)
+    return filled(x, full_mask("masked.cumprod", x, mask), 1).cumprod(dim, dtype=x.dtype)
 
 
 def amax(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Any:
@@ -105,15 +105,17 @@ def median(input: Any, dim: int = -1, *, keepdim: bool = False, dtype: Any = Non
     x = _cast(input, dtype)
     (d,) = dims_of("masked.median", int(dim), x.ndim) or (0,)
     seen = full_mask("masked.median", x, mask)
-    if x.isnan().any() if seen is None else (x.isnan() & seen).any():
+    strange = x.isnan() if seen is None else x.isnan() & seen
+    if x.device.type != "meta" and strange.any():
         raise ValueError("masked.median expects no elements that are NaN")
     return filled(x, seen, math.nan).nanmedian(d, bool(keepdim))[0]
 
 
 def logsumexp(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Any:
-    """log(sum(exp)) over `dim`; -inf where nothing is left."""
-    x = as_float(input, dtype)
-    return filled(x, full_mask("masked.logsumexp", x, mask), -math.inf).logsumexp(dims_of("masked.logsumexp", dim, x.ndim), bool(keepdim))
+    """log(sum(exp)) over `dim` in the input's dtype; the lowest number where nothing is left."""
+    x = _cast(input, dtype)
+    x = filled(x, full_mask("masked.logsumexp", x, mask), -math.inf if x.dtype.is_complex else lowest(x.dtype))
+    return x.logsumexp(dims_of("masked.logsumexp", dim, x.ndim), bool(keepdim)).to(x.dtype)
 
 
 def norm(input: Any, ord: float | None = 2.0, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Any:
@@ -137,7 +139,8 @@ def _variance(name: str, input: Any, dim: Any, unbiased: Any, correction: Any, k
     size = find_op("real")(spread * spread.conj()) if x.dtype.is_complex else spread * spread
     count = _count(x, seen, dims, bool(keepdim)) - correction
     made = size.sum(dims, bool(keepdim)) / count.clamp(min=0)
-    return made.sqrt() if root else made
+    made = made.sqrt() if root else made
+    return made.to(x.dtype)   # complex for complex numbers, as PyTorch has it
 
 
 def var(input: Any, dim: Any = None, unbiased: bool | None = None, *, correction: float | None = None, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Any:
