@@ -354,6 +354,8 @@ def _out(record: Any, sample: Any) -> None:
     plain = None if refused else seeded(record.op, sample.input, *sample.args, **sample.kwargs)
     if plain is None or not all(isinstance(part, torch.Tensor) for part in leaves(plain)):
         return
+    if isinstance(plain, (tuple, list)) and not all(isinstance(part, torch.Tensor) for part in plain):
+        return   # histogramdd: a nested `out`, which PyTorch's own parser refuses too
     for resize in (False, True):
         outs = [rl.empty((0,) if resize else tuple(w.shape), dtype=thing(w.dtype)) for w in leaves(plain)]
         out = outs[0] if isinstance(plain, torch.Tensor) else type(plain)(outs) if type(plain) in (list, tuple) else tuple(outs)
