@@ -113,6 +113,9 @@ def below_levels(overload: Any, args: tuple, tensors: list[Tensor]) -> Any:
     above = registered_above(overload, name, args, device)
     if above is not None:
         return above[0]
+    composed = compose(overload, args, tensors)
+    if composed is not NotImplemented:
+        return composed
     if is_composite(overload):
         return overload.redispatch(*args)
     if wants_torch_dispatch(tensors):
@@ -121,6 +124,15 @@ def below_levels(overload: Any, args: tuple, tensors: list[Tensor]) -> Any:
     if kernel is not None:
         return overload.autograd(lambda *inner: kernel(*public_args(overload, inner)[0], **public_args(overload, inner)[1]), *args)
     return overload.redispatch(*args)
+
+
+def compose(overload: Any, args: tuple, tensors: list[Tensor]) -> Any:
+    """Tensors made of other tensors (sparse, nested) answer with ops on their parts, which the tape then sees."""
+    for t in tensors:
+        rules = getattr(type(t), "__compose__", None) if t._keys & SUBCLASS else None
+        if rules is not None:
+            return rules(overload, args)
+    return NotImplemented
 
 
 def is_composite(overload: Any) -> bool:

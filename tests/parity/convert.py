@@ -168,12 +168,16 @@ def _numbers(t: torch.Tensor) -> np.ndarray:
 def _sparse(t: torch.Tensor, memo: dict[Any, Any]) -> Any:
     plain = t.detach()
     if t.layout is torch.sparse_coo:
-        return rl.sparse_coo_tensor(tensor(plain._indices(), memo), tensor(plain._values(), memo), tuple(t.shape),
-                                    is_coalesced=t.is_coalesced())
-    compressed = (plain.crow_indices, plain.col_indices) if t.layout in (torch.sparse_csr, torch.sparse_bsr) else (
-        plain.ccol_indices, plain.row_indices)
-    return rl.sparse_compressed_tensor(tensor(compressed[0](), memo), tensor(compressed[1](), memo), tensor(plain.values(), memo),
-                                       tuple(t.shape), layout=resolve(str(t.layout).removeprefix("torch.")))
+        parts = (plain._indices(), plain._values())
+    elif t.layout in (torch.sparse_csr, torch.sparse_bsr):
+        parts = (plain.crow_indices(), plain.col_indices(), plain.values())
+    else:
+        parts = (plain.ccol_indices(), plain.row_indices(), plain.values())
+    memo["parts", id(t)] = parts   # the memo goes by identity: what it has seen must stay alive
+    ours = [tensor(part, memo) for part in parts]
+    if t.layout is torch.sparse_coo:
+        return rl.sparse_coo_tensor(*ours, tuple(t.shape), is_coalesced=t.is_coalesced())
+    return rl.sparse_compressed_tensor(*ours, tuple(t.shape), layout=resolve(str(t.layout).removeprefix("torch.")))
 
 
 def back(t: Any) -> torch.Tensor:
