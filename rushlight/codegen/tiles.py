@@ -1,11 +1,22 @@
 """bfloat16 matrix products on AMX tiles: one generated kernel over packed operands.
 
-Enters: operands packed in blocks of 32x32 (`pack_left`, `pack_right`: plain nests). Leaves: a `Kernel` with the usual ABI
-whose parallel range is blocks of 32 rows. Refuses nothing: callers ask the core (`request_tiles`) whether the processor has them.
+Enters: the right operand packed in blocks of 32x32 (tile_packs.py), so that every tile is 1 KiB of consecutive memory; the
+left one packed as well, or as it is where its rows are consecutive and made of whole blocks. Leaves: a `Kernel` with the usual
+ABI whose parallel range is parts of the result. Refuses nothing: callers ask the core (`request_tiles`) whether the
+processor has them.
 
-Loop nests have no notion of a tile register, so this kernel is written as LLVM IR text directly; a block of 32x32 results is
-four tiles that stay in registers while k runs. Columns are walked in panels, so that a panel of the right operand stays in
-the second-level cache while every row block of the chunk meets it.
+Loop nests have no notion of a tile register, so this kernel is written as LLVM IR. A block of 32x32 results is four tiles
+that stay in registers while k runs through a slice. The right operand's slice stays in the first-level cache while all row
+blocks of a part meet it, the left one's streams from the second. Between slices the sums of a part wait in memory. Parts, slices and the number of columns that meet a slice of rows are parameters:
+
+    m n                     sizes of the result
+    blocks_k blocks_n       blocks along k and n
+    row                     row stride of the result
+    slice                   blocks of k in a slice
+    part_m part_n           blocks in a part of the result; at most PART together
+    group                   column blocks that meet a row block before the next
+    parts_n                 parts along n
+    strip step half pitch   bytes of the left operand between row blocks, blocks of k, tiles of a block, rows of a tile
 """
 
 from __future__ import annotations
@@ -13,28 +24,39 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-from ..loops import expr
-from ..loops.nest import For, Nest, Store, operands, rows
 from . import cache
 from .cache import Kernel
+from .writer import Number, Reg, Writer
 
 BLOCK = 32
-PANEL = 8            # column blocks per panel
+PART = 64                       # 32x32 blocks whose sums a thread keeps: 256 KiB
 BLOCK_BYTES = BLOCK * BLOCK * 2
+SUM_BYTES = BLOCK * BLOCK * 4
+TILES = tuple((tile, row, half) for tile, (row, half) in enumerate(((0, 0), (0, 1), (1, 0), (1, 1))))
+
+INTRINSICS = """declare void @llvm.x86.ldtilecfg(ptr)
+declare void @llvm.x86.tilerelease()
+declare void @llvm.x86.tilezero(i8)
+declare void @llvm.x86.tileloadd64(i8, ptr, i64)
+declare void @llvm.x86.tileloaddt164(i8, ptr, i64)
+declare void @llvm.x86.tilestored64(i8, ptr, i64)
+declare void @llvm.x86.tdpbf16ps(i8, i8, i8)
+declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
+"""
 
 
 class TileProduct:
     """What the kernel cache asks of a nest: a name, parameters and a digest."""
 
     name = "bf16_tiles"
-    params = ("m", "n", "blocks_k", "blocks_n", "row")
+    params = ("m", "n", "blocks_k", "blocks_n", "row", "slice", "part_m", "part_n", "group", "parts_n", "strip", "step", "half", "pitch")
 
     def digest(self) -> bytes:
         return hashlib.blake2b(module_text("host").encode(), digest_size=16).digest()
 
 
 def product_kernel() -> Kernel:
-    """The kernel: operands packed left, packed right, result; params m, n, blocks along k, blocks along n, result row stride."""
+    """The kernel: operands packed left, packed right, result."""
     return cache.kernel(TileProduct(), _object)
 
 
@@ -44,186 +66,123 @@ def _object(product: Any) -> bytes:
     return compile_ir(module_text(host_target().triple), host_target(), "object")
 
 
-def pack_left() -> Nest:
-    """Rows of the left operand in blocks [row block, k block, 32, 32], zeros past the edges. Parallel over padded rows."""
-    p = {name: expr.var(name) for name in ("m", "k", "blocks_k", "row", "col")}
-    zero, size = expr.const(0, "i64"), expr.const(BLOCK, "i64")
-    i, kb, c = expr.var("i"), expr.var("kb"), expr.var("c")
-    inside = expr.min_(size, expr.max_(p["k"] - kb * BLOCK, zero))
-    limit = expr.select(expr.lt(i, p["m"]), inside, zero)
-    at = ((expr.idiv(i, size) * p["blocks_k"] + kb) * BLOCK + expr.irem(i, size)) * BLOCK
-    copy = For("c", zero, limit, (Store(1, at + c, expr.load(0, i * p["row"] + (kb * BLOCK) * p["col"] + c * p["col"], "u16")),), vector=True)
-    clear = For("z", limit, size, (Store(1, at + expr.var("z"), expr.const(0, "u16")),), vector=True)
-    return Nest("pack_left", operands(["u16"], ["u16"]), tuple(p), rows(For("kb", zero, p["blocks_k"], (copy, clear))))
+ABI = (("ptr", "ptrs"), ("ptr", "params"), ("i64", "begin"), ("i64", "end"))
 
 
-def pack_right() -> Nest:
-    """The right operand in blocks [column block, k block, half, k pair, 16] of pairs of k. Parallel over column block x k block."""
-    p = {name: expr.var(name) for name in ("n", "k", "blocks_k", "row", "col")}
-    zero, sixteen = expr.const(0, "i64"), expr.const(16, "i64")
-    i, h, pair, c = expr.var("i"), expr.var("h"), expr.var("pair"), expr.var("c")
-    nb, kb = expr.idiv(i, p["blocks_k"]), expr.irem(i, p["blocks_k"])
-    first = nb * BLOCK + h * 16
-    k = kb * BLOCK + pair * 2
-    columns = expr.min_(sixteen, expr.max_(p["n"] - first, zero))
-    both = expr.select(expr.lt(k + 1, p["k"]), columns, zero)
-    one = expr.select(expr.lt(k, p["k"]), columns, zero)
-    at = ((i * 2 + h) * 16 + pair) * 16
-    column = (first + c) * p["col"]
-    low = expr.cast(expr.load(0, k * p["row"] + column, "u16"), "u32")
-    high = expr.cast(expr.load(0, (k + 1) * p["row"] + column, "u16"), "u32")
-    pairs = For("c", zero, both, (Store(1, at + c, expr.or_(low, expr.shl(high, expr.const(16, "u32")))),), vector=True)
-    singles = For("c", both, one, (Store(1, at + c, low),), vector=True)
-    clear = For("z", one, sixteen, (Store(1, at + expr.var("z"), expr.const(0, "u32")),), vector=True)
-    return Nest("pack_right", operands(["u16"], ["u32"]), tuple(p), rows(For("h", zero, expr.const(2, "i64"), (For("pair", zero, sixteen, (pairs, singles, clear)),))))
+def bytes_after(w: Writer, base: Reg, *offsets: Number) -> Reg:
+    """The address so many bytes after `base`."""
+    return w.at(base, w.total(*offsets), "i8")
+
+
+def argument(w: Writer, base: str, index: int, kind: str = "i64") -> Reg:
+    """One of the pointers or parameters a kernel is given."""
+    return w.load(kind, w.at(w[base], index, kind), 8)
+
+
+def tile(number: int) -> Reg:
+    return Reg(str(number), "i8")
 
 
 def module_text(triple: str) -> str:
     """LLVM IR of the kernel."""
-    tiles = [(tile, row, half) for tile, (row, half) in enumerate(((0, 0), (0, 1), (1, 0), (1, 1)))]
-    zero = "\n".join(f"  call void @llvm.x86.tilezero(i8 {t})" for t, _, _ in tiles)
-    store = "\n".join(
-        f"  %to{t} = getelementptr float, ptr %scratch, i64 {row * 16 * BLOCK + half * 16}\n"
-        f"  call void @llvm.x86.tilestored64(i8 {t}, ptr %to{t}, i64 {BLOCK * 4})"
-        for t, row, half in tiles
-    )
-    multiply = "\n".join(f"  call void @llvm.x86.tdpbf16ps(i8 {t}, i8 {4 + row}, i8 {6 + half})" for t, row, half in tiles)
-    config = "\n".join(
-        f"  %cols{t} = getelementptr i8, ptr %config, i64 {16 + 2 * t}\n  store i16 64, ptr %cols{t}\n"
-        f"  %rows{t} = getelementptr i8, ptr %config, i64 {48 + t}\n  store i8 16, ptr %rows{t}"
-        for t in range(8)
-    )
     target = "" if triple == "host" else f'target triple = "{triple}"\n'
-    return f"""{target}
-declare void @llvm.x86.ldtilecfg(ptr)
-declare void @llvm.x86.tilerelease()
-declare void @llvm.x86.tilezero(i8)
-declare void @llvm.x86.tileloadd64(i8, ptr, i64)
-declare void @llvm.x86.tilestored64(i8, ptr, i64)
-declare void @llvm.x86.tdpbf16ps(i8, i8, i8)
+    w = Writer(TileProduct.name, ABI)
+    a, b, c = (argument(w, "ptrs", k, "ptr") for k in range(3))
+    p = {name: argument(w, "params", k) for k, name in enumerate(TileProduct.params)}
+    config, scratch, sums = w.scratch("i8", 64), w.scratch("i8", SUM_BYTES), w.scratch("i8", PART * SUM_BYTES)
+    configure(w, config)
+    right_strip, blocks_m = w.mul(p["blocks_k"], BLOCK_BYTES), w.div(w.add(p["m"], BLOCK - 1), BLOCK)
+    with w.loop(w["begin"], w["end"]) as part:
+        m0, n0 = w.mul(w.div(part.i, p["parts_n"]), p["part_m"]), w.mul(w.rem(part.i, p["parts_n"]), p["part_n"])
+        m1, n1 = w.min(w.add(m0, p["part_m"]), blocks_m), w.min(w.add(n0, p["part_n"]), p["blocks_n"])
+        with w.loop(0, p["blocks_k"], p["slice"]) as k0:
+            k1 = w.min(w.add(k0.i, p["slice"]), p["blocks_k"])
+            first, last = w.compare("eq", k0.i, 0), w.compare("eq", k1, p["blocks_k"])
+            with w.loop(n0, n1, p["group"]) as group, w.loop(m0, m1) as mb, w.loop(group.i, w.min(w.add(group.i, p["group"]), n1)) as nb:
+                place = w.add(w.mul(w.sub(mb.i, m0), p["part_n"]), w.sub(nb.i, n0))
+                kept = bytes_after(w, sums, w.mul(place, SUM_BYTES))
+                start_sums(w, first, kept)
+                multiply(w, p, bytes_after(w, a, w.mul(mb.i, p["strip"])), bytes_after(w, b, w.mul(nb.i, right_strip)), k0.i, k1)
+                with w.when(w.negate(last)):
+                    move_tiles(w, "tilestored64", kept)
+                with w.when(last):
+                    write_block(w, p, c, scratch, mb.i, nb.i)
+    w.call("llvm.x86.tilerelease")
+    return target + INTRINSICS + "\n" + w.text() + "\n"
 
-define void @bf16_tiles(ptr %ptrs, ptr %params, i64 %begin, i64 %end) {{
-entry:
-  %a = load ptr, ptr %ptrs
-  %ptr1 = getelementptr ptr, ptr %ptrs, i64 1
-  %b = load ptr, ptr %ptr1
-  %ptr2 = getelementptr ptr, ptr %ptrs, i64 2
-  %c = load ptr, ptr %ptr2
-  %m = load i64, ptr %params
-  %param1 = getelementptr i64, ptr %params, i64 1
-  %n = load i64, ptr %param1
-  %param2 = getelementptr i64, ptr %params, i64 2
-  %blocks_k = load i64, ptr %param2
-  %param3 = getelementptr i64, ptr %params, i64 3
-  %blocks_n = load i64, ptr %param3
-  %param4 = getelementptr i64, ptr %params, i64 4
-  %row = load i64, ptr %param4
-  %config = alloca [64 x i8], align 64
-  %scratch = alloca [{BLOCK * BLOCK} x float], align 64
-  call void @llvm.memset.p0.i64(ptr %config, i8 0, i64 64, i1 false)
-  store i8 1, ptr %config
-{config}
-  call void @llvm.x86.ldtilecfg(ptr %config)
-  %strip = mul i64 %blocks_k, {BLOCK_BYTES}
-  br label %panels
-panels:
-  %panel = phi i64 [ 0, %entry ], [ %panel_end, %panel_done ]
-  %more_panels = icmp slt i64 %panel, %blocks_n
-  br i1 %more_panels, label %panel_body, label %finish
-panel_body:
-  %panel_next = add i64 %panel, {PANEL}
-  %panel_last = icmp slt i64 %panel_next, %blocks_n
-  %panel_end = select i1 %panel_last, i64 %panel_next, i64 %blocks_n
-  br label %row_blocks
-row_blocks:
-  %mb = phi i64 [ %begin, %panel_body ], [ %mb_next, %row_done ]
-  %more_rows = icmp slt i64 %mb, %end
-  br i1 %more_rows, label %row_body, label %panel_done
-panel_done:
-  br label %panels
-row_body:
-  %a_offset = mul i64 %mb, %strip
-  %a_strip = getelementptr i8, ptr %a, i64 %a_offset
-  %m0 = mul i64 %mb, {BLOCK}
-  %m_left = sub i64 %m, %m0
-  %m_full = icmp sge i64 %m_left, {BLOCK}
-  %m_rows = select i1 %m_full, i64 {BLOCK}, i64 %m_left
-  br label %column_blocks
-column_blocks:
-  %nb = phi i64 [ %panel, %row_body ], [ %nb_next, %block_done ]
-  %more_columns = icmp slt i64 %nb, %panel_end
-  br i1 %more_columns, label %block, label %row_done
-row_done:
-  %mb_next = add i64 %mb, 1
-  br label %row_blocks
-block:
-  %b_offset = mul i64 %nb, %strip
-  %b_strip = getelementptr i8, ptr %b, i64 %b_offset
-{zero}
-  br label %k_loop
-k_loop:
-  %kb = phi i64 [ 0, %block ], [ %kb_next, %k_body ]
-  %more_k = icmp slt i64 %kb, %blocks_k
-  br i1 %more_k, label %k_body, label %k_done
-k_body:
-  %step = mul i64 %kb, {BLOCK_BYTES}
-  %a0 = getelementptr i8, ptr %a_strip, i64 %step
-  %a1 = getelementptr i8, ptr %a0, i64 {BLOCK_BYTES // 2}
-  %b0 = getelementptr i8, ptr %b_strip, i64 %step
-  %b1 = getelementptr i8, ptr %b0, i64 {BLOCK_BYTES // 2}
-  call void @llvm.x86.tileloadd64(i8 4, ptr %a0, i64 64)
-  call void @llvm.x86.tileloadd64(i8 6, ptr %b0, i64 64)
-  call void @llvm.x86.tileloadd64(i8 7, ptr %b1, i64 64)
-  call void @llvm.x86.tileloadd64(i8 5, ptr %a1, i64 64)
-{multiply}
-  %kb_next = add i64 %kb, 1
-  br label %k_loop
-k_done:
-{store}
-  %n0 = mul i64 %nb, {BLOCK}
-  %n_left = sub i64 %n, %n0
-  %n_full = icmp sge i64 %n_left, {BLOCK}
-  %m0_row = mul i64 %m0, %row
-  %corner = add i64 %m0_row, %n0
-  %out = getelementptr i16, ptr %c, i64 %corner
-  br label %out_rows
-out_rows:
-  %r = phi i64 [ 0, %k_done ], [ %r_next, %out_row_done ]
-  %more_out = icmp slt i64 %r, %m_rows
-  br i1 %more_out, label %out_row, label %block_done
-out_row:
-  %r_from = mul i64 %r, {BLOCK}
-  %from = getelementptr float, ptr %scratch, i64 %r_from
-  %r_to = mul i64 %r, %row
-  %to = getelementptr i16, ptr %out, i64 %r_to
-  br i1 %n_full, label %whole_row, label %columns
-whole_row:
-  %values = load <{BLOCK} x float>, ptr %from, align 64
-  %narrow = fptrunc <{BLOCK} x float> %values to <{BLOCK} x bfloat>
-  store <{BLOCK} x bfloat> %narrow, ptr %to, align 2
-  br label %out_row_done
-columns:
-  %q = phi i64 [ 0, %out_row ], [ %q_next, %column ]
-  %more_q = icmp slt i64 %q, %n_left
-  br i1 %more_q, label %column, label %out_row_done
-column:
-  %q_from = getelementptr float, ptr %from, i64 %q
-  %value = load float, ptr %q_from
-  %short = fptrunc float %value to bfloat
-  %q_to = getelementptr i16, ptr %to, i64 %q
-  store bfloat %short, ptr %q_to, align 2
-  %q_next = add i64 %q, 1
-  br label %columns
-out_row_done:
-  %r_next = add i64 %r, 1
-  br label %out_rows
-block_done:
-  %nb_next = add i64 %nb, 1
-  br label %column_blocks
-finish:
-  call void @llvm.x86.tilerelease()
-  ret void
-}}
 
-declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
-"""
+def configure(w: Writer, config: Reg) -> None:
+    """All eight tiles are 16 rows of 64 bytes."""
+    w.call("llvm.memset.p0.i64", config, Reg("0", "i8"), 64, Reg("false", "i1"))
+    w.store(Reg("1", "i8"), config, 1)
+    for t in range(8):
+        w.store(Reg("64", "i16"), bytes_after(w, config, 16 + 2 * t), 2)
+        w.store(Reg("16", "i8"), bytes_after(w, config, 48 + t), 1)
+    w.call("llvm.x86.ldtilecfg", config)
+
+
+def move_tiles(w: Writer, how: str, kept: Reg) -> None:
+    """All sums to or from memory, tile after tile."""
+    for t, _, _ in TILES:
+        w.call(f"llvm.x86.{how}", tile(t), bytes_after(w, kept, t * 1024), 64)
+
+
+def start_sums(w: Writer, first: Reg, kept: Reg) -> None:
+    """Zeros, or what earlier slices summed."""
+    with w.when(first):
+        for t, _, _ in TILES:
+            w.call("llvm.x86.tilezero", tile(t))
+    with w.when(w.negate(first)):
+        move_tiles(w, "tileloadd64", kept)
+
+
+def multiply(w: Writer, p: dict[str, Reg], a_strip: Reg, b_strip: Reg, k0: Reg, k1: Reg) -> None:
+    """Add the products of blocks k0 to k1 to the sums."""
+    with w.loop(k0, k1) as k:
+        a0, b0 = bytes_after(w, a_strip, w.mul(k.i, p["step"])), bytes_after(w, b_strip, w.mul(k.i, BLOCK_BYTES))
+
+        def left(half: int) -> None:
+            # Each is used once before its turn comes again: a hint not to push the right operand's slice out of the first-level cache.
+            w.call("llvm.x86.tileloaddt164", tile(4 + half), bytes_after(w, a0, p["half"]) if half else a0, p["pitch"])
+
+        def right(half: int) -> None:
+            w.call("llvm.x86.tileloadd64", tile(6 + half), bytes_after(w, b0, half * BLOCK_BYTES // 2), 64)
+
+        def product(row: int, half: int) -> None:
+            w.call("llvm.x86.tdpbf16ps", tile(2 * row + half), tile(4 + row), tile(6 + half))
+
+        left(0)
+        right(0)
+        product(0, 0)
+        right(1)
+        product(0, 1)
+        left(1)
+        product(1, 0)
+        product(1, 1)
+
+
+def write_block(w: Writer, p: dict[str, Reg], c: Reg, scratch: Reg, mb: Reg, nb: Reg) -> None:
+    """The finished block, rounded, to the result; what lies past its edges is dropped."""
+    for t, row, half in TILES:
+        w.call("llvm.x86.tilestored64", tile(t), bytes_after(w, scratch, row * 16 * BLOCK * 4 + half * 64), BLOCK * 4)
+    m0, n0 = w.mul(mb, BLOCK), w.mul(nb, BLOCK)
+    rows, columns = w.min(w.sub(p["m"], m0), BLOCK), w.sub(p["n"], n0)
+    out = bytes_after(w, c, w.mul(w.add(w.mul(m0, p["row"]), n0), 2))
+    whole = w.compare("sge", columns, BLOCK)
+    full = w.both(whole, w.compare("eq", rows, BLOCK))
+    pitch = w.mul(p["row"], 2)
+
+    def write_row(r: Number) -> None:
+        values = w.load(f"<{BLOCK} x float>", bytes_after(w, scratch, w.mul(r, BLOCK * 4)), 64)
+        narrow = w.new(f"<{BLOCK} x bfloat>", f"fptrunc {values} to <{BLOCK} x bfloat>")
+        w.store(narrow, bytes_after(w, out, w.mul(r, pitch)), 2)
+
+    with w.when(full):
+        for r in range(BLOCK):
+            write_row(r)
+    with w.when(w.negate(full)), w.loop(0, rows) as r:
+        with w.when(whole):
+            write_row(r.i)
+        with w.when(w.negate(whole)), w.loop(0, columns) as q:
+            value = w.load("float", bytes_after(w, scratch, w.mul(r.i, BLOCK * 4), w.mul(q.i, 4)), 4)
+            w.store(w.new("bfloat", f"fptrunc {value} to bfloat"), bytes_after(w, out, w.mul(r.i, pitch), w.mul(q.i, 2)), 2)

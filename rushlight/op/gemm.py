@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .. import _C
-from ..codegen import tiles
+from ..codegen import tile_packs, tiles
 from ..loops import expr
 from ..loops.nest import For, Nest, Store, operands, reduction, rows
 from .pointwise import compile_for
@@ -23,6 +23,10 @@ from .pointwise import compile_for
 SMALL = 32 * 32 * 32            # multiply-adds below which the generated kernel beats a BLAS call
 CHUNK = 1 << 21                 # multiply-adds worth a chunk of a batch
 SHARED = 1 << 27                # up to here the matrices of a batch go one to a thread, beyond threads share the rows of each
+
+TILE_SIDE, TILE_PARTS = 8, 16    # blocks on a side of a part of a tile product, and how many parts there should be at least
+TILE_SLICE, TILE_GROUP = 16, 1   # blocks of k in a slice, columns of blocks that meet a row of blocks: 32 KiB of the first-level cache
+TILE_PITCH = 2048                # elements between rows from which the left operand is packed: its lines would fall into too few cache sets
 
 _blas: dict[str, int] = {}
 _small_kernels: dict[tuple, Any] = {}
@@ -134,16 +138,43 @@ def has_tiles() -> bool:
     return platform.machine() in ("x86_64", "AMD64") and _C.request_tiles()
 
 
-def tile_steps(a: Matrix, b: Matrix, out: int, scratch: int, m: int, n: int, k: int) -> tuple[list[tuple], tuple[int, int]]:
-    """bfloat16 on tile registers: pack both operands, multiply. Returns steps and the sizes of the two scratch slots."""
+def tile_steps(a: Matrix, b: Matrix, c: Matrix, scratch: int, m: int, n: int, k: int, batch: int = 1) -> tuple[list[tuple], tuple[int, int]] | None:
+    """bfloat16 on tile registers: pack the operands, multiply. Returns steps and the sizes of the two scratch slots.
+
+    None if neither rows nor columns of an operand are consecutive."""
+    if (a.col != 1 and a.row != 1) or (b.col != 1 and b.row != 1) or c.col != 1:
+        return None
     blocks_m, blocks_n, blocks_k = -(-m // 32), -(-n // 32), -(-k // 32)
-    left, right = compile_for(_C.device("cpu"), tiles.pack_left()), compile_for(_C.device("cpu"), tiles.pack_right())
-    made = [
-        (left, [a.slot, scratch], [m, k, blocks_k, a.row, a.col], blocks_m * 32, max(1, 32768 // k), -1),
-        (right, [b.slot, scratch + 1], [n, k, blocks_k, b.row, b.col], blocks_n * blocks_k, 32, -1),
-        (tiles.product_kernel().address, [scratch, scratch + 1, out], [m, n, blocks_k, blocks_n, n], blocks_m, max(1, blocks_m // 8), -1),
-    ]
-    return made, (blocks_m * blocks_k * 1024, blocks_n * blocks_k * 1024)
+    left_turned, right_turned = a.col != 1, b.col != 1
+    left = tile_packs.params_of(*((k, m, a.col) if left_turned else (m, k, a.row)), left_turned, blocks_k)
+    right = tile_packs.params_of(*((n, k, b.col) if right_turned else (k, n, b.row)), not right_turned, blocks_k)
+    is_read_in_place = not left_turned and a.row < TILE_PITCH and not (m % 32 or k % 32 or a.row % 32)
+    strips = 0 if is_read_in_place else -(-left[0] // 32), -(-right[0] // 32)
+    pack, multiply = tile_packs.pack_kernel(left_turned, right_turned).address, tiles.product_kernel().address
+    part_m, part_n = tile_parts(blocks_m, blocks_n)
+    parts_m, parts_n = -(-blocks_m // part_m), -(-blocks_n // part_n)
+    walk = [64 * a.row, 64, 32 * a.row, 2 * a.row] if is_read_in_place else [blocks_k * 2048, 2048, 1024, 64]
+    shape = [m, n, blocks_k, blocks_n, c.row, tile_slice(blocks_k), part_m, part_n, TILE_GROUP, parts_n, *walk]
+    made = []
+    for i in range(batch):
+        x, y, z = ((o.slot, i * o.batch * 2) for o in (a, b, c))
+        made.append((pack, [x, scratch, y, scratch + 1], [*left, *right, strips[0]], sum(strips), max(1, sum(strips) // 16), -1))
+        made.append((multiply, [x if is_read_in_place else scratch, scratch + 1, z], shape, parts_m * parts_n, 1, -1))
+    return made, (blocks_m * blocks_k * 1024 if strips[0] else 0, blocks_n * blocks_k * 1024)
+
+
+def tile_parts(blocks_m: int, blocks_n: int) -> tuple[int, int]:
+    """Blocks of the result that a thread takes at a time: few enough to share out, many enough to reuse what was read."""
+    side = TILE_SIDE
+    while side > 2 and (blocks_m // side) * (blocks_n // side) < TILE_PARTS:
+        side //= 2
+    return min(side, blocks_m), min(side, blocks_n)
+
+
+def tile_slice(blocks_k: int) -> int:
+    """Blocks of k between which sums stay in registers: slices of about equal size."""
+    slices = -(-blocks_k // TILE_SLICE)
+    return -(-blocks_k // slices)
 
 
 def generated(code: str, device: Any, a: Matrix, b: Matrix, c: Matrix, m: int, n: int, k: int, batch: int, beta: float) -> tuple:

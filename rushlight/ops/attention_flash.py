@@ -269,7 +269,7 @@ class FlashAttention(_Flash):
 def like_query(query: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
     """Strides of the result: heads lie inside positions where the query's do."""
     if query.stride(1) < query.stride(2) and shape[1] > 1 and shape[2] > 1:
-        batch, heads, length, width = shape
+        heads, length, width = shape[1:]
         return (length * heads * width, width, heads * width, 1)
     return dense(shape)
 

@@ -16,6 +16,7 @@ from ..op.pointwise import check_devices, compile_for
 
 _HALF = (_C.float16, _C.bfloat16)
 TILED = 1 << 18                 # multiply-adds from which packing for tile registers pays
+BATCH_TILED = 1 << 22           # the same for each matrix of a batch, which are multiplied one after another
 _copy_kernels: dict[tuple, Any] = {}
 
 
@@ -72,6 +73,11 @@ def copy_step(device: Any, source: int, target: int, from_code: str, to_code: st
     return (kernel, [source, target], params, rows, max(1, 32768 // max(1, cols)), -1)
 
 
+def on_tiles(a: Any, work: int, count: int) -> bool:
+    """Whether a product of so many multiply-adds per matrix goes to tile registers."""
+    return a.dtype is _C.bfloat16 and work >= (TILED if count == 1 else BATCH_TILED) and count <= 64 and a.device.type == "cpu" and has_tiles()
+
+
 class _Product(Extern):
     """What products share: they are planned, so that the core replays the library call."""
 
@@ -97,9 +103,12 @@ class _Product(Extern):
         out = Matrix(2, n, 1, m * n)
         if b.ndim == 2 and len(batch) and am.batch == m * am.row:   # one tall matrix: [batch * m, k] @ [k, n]
             m, count = m * count, 1
-        if a.dtype is _C.bfloat16 and count == 1 and m * n * k >= TILED and a.device.type == "cpu" and has_tiles():
-            made, sizes = tile_steps(am, bm, 2, 3, m, n, k)
-            return _C.Plan(2, a.device, [("new", a.dtype, shape, None, -1, 0), *(("temp", a.dtype, (s,), None, -1, 0) for s in sizes)], made)
+        if on_tiles(a, m * n * k, count):
+            made = tile_steps(am, bm, Matrix(2, n, 1, m * n), 3, m, n, k, count)
+            if made is None:
+                return None
+            slots = [("new", a.dtype, shape, None, -1, 0), *(("temp", a.dtype, (s,), None, -1, 0) for s in made[1])]
+            return _C.Plan(2, a.device, slots, made[0])
         if a.dtype in _HALF and m * n * k > 4096:
             return None
         made = steps(a.dtype.code, a.device, am, bm, out, m, n, k, count)
@@ -119,6 +128,11 @@ class _Product(Extern):
         """Operands the kernels cannot read are made dense; half types are multiplied in single precision."""
         check_product(self.name, a, b)
         if a.dtype in _HALF and a.shape[-1] and a.device.type == "cpu":
+            if on_tiles(a, a.shape[-2] * b.shape[-1] * a.shape[-1] if min(a.ndim, b.ndim) > 1 else 0, 1):
+                dense = a.contiguous(), b.contiguous()
+                plan = self.product(*dense)
+                if plan is not None:
+                    return plan(*dense)
             return self.run_dense(a.to(_C.float32), b.to(_C.float32)).to(a.dtype)
         return self.run_dense(a, b)
 

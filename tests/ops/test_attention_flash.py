@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 
 import pytest
-from tests.ops.parity import agree, compare, gradients_agree, ours, torch
 
 import rushlight as rl
 from rushlight.nn.attention import SDPBackend, sdpa_kernel
 from rushlight.nn.attention.bias import CausalBias, causal_lower_right, causal_upper_left
+from tests.ops.parity import agree, compare, gradients_agree, ours, torch
 
 SIZES = [(1, 1, 1, 1, 1), (2, 3, 64, 64, 8), (1, 2, 65, 130, 16), (1, 1, 130, 65, 4), (1, 2, 70, 1100, 8), (1, 1, 600, 600, 16)]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from tests.ops.parity import agree, gradients_agree, torch
 
 WIDTH, HEADS, BATCH, QUERIES, KEYS = 8, 2, 3, 5, 6
