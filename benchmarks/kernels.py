@@ -65,7 +65,40 @@ NORMS = Group("norms", "Normalisation, embedding and cross entropy, forward and 
     step("cross_entropy [8192, 32000]", SCORES, "F.cross_entropy(x, target)", "x"),
 ), worst_bar=1.0)
 
-GROUPS = (RANDOM, ATTENTION, SHORT, NORMS,)
+LAYER = """
+x = torch.randn({n}, {c}, {size}, {size}, requires_grad=True)
+w = torch.randn({o}, {c} // {groups}, {k}, {k}, requires_grad=True)
+b = torch.randn({o}, requires_grad=True)
+conv = lambda: F.conv2d(x, w, b, {s}, {k} // 2, 1, {groups})
+g = torch.randn_like(conv())
+x_, w_, b_ = x.detach(), w.detach(), b.detach()
+"""
+
+
+def conv(name: str, n: int, c: int, size: int, o: int, k: int, s: int = 1, groups: int = 1) -> tuple[Case, Case]:
+    """A convolution with bias: its forward pass on plain tensors, and a step with all gradients."""
+    setup = LAYER.format(n=n, c=c, size=size, o=o, k=k, s=s, groups=groups)
+    forward = Case(f"{name}, forward", f"F.conv2d(x_, w_, b_, {s}, {k} // 2, 1, {groups})", SETUP + setup)
+    return forward, step(f"{name}, forward+backward", setup, "conv()", "x w b")
+
+
+CONVOLUTION = Group("convolution", "conv2d", (
+    *conv("3x3, 64 channels, 56x56, batch 8", 8, 64, 56, 64, 3),
+    *conv("7x7 stride 2 stem, 224x224, batch 8", 8, 3, 224, 64, 7, 2),
+    *conv("depthwise 3x3, 128 channels, 56x56, batch 8", 8, 128, 56, 128, 3, 1, 128),
+    *conv("1x1, 64 to 256 channels, 56x56, batch 8", 8, 64, 56, 256, 1),
+), mean_bar=1.0, worst_bar=0.9)
+
+RESIDUAL = Group("residual", "conv2d of a small residual network, batch 32", (
+    *conv("3x3, 64 channels, 32x32", 32, 64, 32, 64, 3),
+    *conv("3x3, 128 channels, 16x16", 32, 128, 16, 128, 3),
+    *conv("3x3, 256 channels, 8x8", 32, 256, 8, 256, 3),
+    *conv("3x3, 512 channels, 4x4", 32, 512, 4, 512, 3),
+    *conv("3x3 stride 2, 64 to 128 channels, 32x32", 32, 64, 32, 128, 3, 2),
+    *conv("1x1 stride 2, 64 to 128 channels, 32x32", 32, 64, 32, 128, 1, 2),
+))
+
+GROUPS = (CONVOLUTION, RESIDUAL, RANDOM, ATTENTION, SHORT, NORMS,)
 
 
 def run(session: Session) -> list[Section]:
