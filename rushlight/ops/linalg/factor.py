@@ -7,8 +7,9 @@ from typing import Any
 from rushlight import _C
 from rushlight.loops import expr
 from rushlight.loops.nest import Assign, For, Local, Nest, Store, operands, rows
+from rushlight.loops.vocabulary import Scalars
 from rushlight.op import Composite, find_op, result_type
-from rushlight.op.lapack import LENGTH, WORK, Block, Lapack, Program, kernel_for, place
+from rushlight.op.lapack import LENGTH, REAL, WORK, Block, Lapack, Program, kernel_for, place
 from rushlight.op.pointwise import check_devices
 
 from .arguments import (
@@ -381,6 +382,21 @@ def det_nest(code: str) -> Nest:
     return Nest("det", operands([code, "i64"], [code]), ("n", "ab", "lead", "pb"), rows(start, For("k", zero, expr.var("n"), (step,)), Store(2, i, total)))
 
 
+def slogdet_nest(code: str) -> Nest:
+    """Products of the signs of U's diagonal, with one per row exchange, and sums of its logarithms."""
+    s, part = Scalars(), REAL.get(code, code)
+    i, k = expr.var("i"), expr.var("k")
+    zero, one = expr.const(0, "i64"), expr.const(1, "i64")
+    sign, log = expr.var("sign", code), expr.var("log", part)
+    entry = expr.load(0, i * expr.var("ab") + k * expr.var("lead") + k, code)
+    kept = expr.eq(expr.load(1, i * expr.var("pb") + k, "i64"), k + one)
+    turn = s.sgn(entry)
+    steps = (Assign("sign", sign * expr.select(kept, turn, expr.neg(turn))), Assign("log", log + s.log(s.abs(entry))))
+    start = (Local("sign", expr.cast(one, code)), Local("log", expr.const(0, part)))
+    body = rows(*start, For("k", zero, expr.var("n"), steps), Store(2, i, sign), Store(3, i, log))
+    return Nest("slogdet", operands([code, "i64"], [code, part]), ("n", "ab", "lead", "pb"), body)
+
+
 def det_gradient(g: Any, A: Any, det: Any, LU: Any, pivots: Any) -> Any:
     """g * conj(det) * A^-H; where A is singular, by the cofactors that its singular vectors give."""
     scale = (g * det.conj()).unsqueeze(-1).unsqueeze(-1)
@@ -445,23 +461,24 @@ class Det(Composite):
         return find_op("_linalg_det")(input)[0]
 
 
-class SlogdetLu(Composite):
+class SlogdetLu(Lapack):
     """Sign and logarithm of the absolute determinant, with the factorisation they came from."""
 
     schema = "_linalg_slogdet(Tensor A) -> (Tensor sign, Tensor logabsdet, Tensor LU, Tensor pivots)"
     method = False
     function = False
 
-    def compute(self, A):
+    def check(self, A):
         check_square("linalg.slogdet", A)
         check_float("linalg.slogdet", A)
-        LU, pivots, _ = find_op("linalg_lu_factor_ex")(A)
-        diagonal = LU.diagonal(0, -2, -1)
-        moved = pivots != find_op("arange")(1, A.shape[-1] + 1, dtype=_C.int32, device=A.device)
-        parity = 1 - 2 * (moved.sum(-1) % 2)
-        sign = diagonal.sgn().prod(-1) * parity.to(real_dtype(A.dtype))
-        made = (sign, diagonal.abs().log().sum(-1), LU, pivots)
-        return result_type("_linalg_slogdet", self.spec.return_names)(made)
+
+    def program(self, p, A):
+        sign, log = p.output(A.dtype), p.output(real_dtype(A.dtype))
+        lu, wide, _, _ = factor_lu(p, A)
+        if p.count and p.device.type != "meta":
+            kernel = kernel_for(p.device, slogdet_nest, A.dtype.code)
+            places = [place(b) for b in (lu, wide, sign, log)]
+            p.steps.append((kernel, places, [A.shape[-1], lu.batch, lu.lead, wide.batch], p.count, max(1, 4096 // max(1, A.shape[-1])), -1))
 
     def vjp(self, g, A, result):
         sign, _, LU, pivots = result
