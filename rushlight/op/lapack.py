@@ -241,6 +241,7 @@ class Lapack(Extern):
     """A definition whose body is a `program` of LAPACK calls."""
 
     kind = KIND_PLANNED
+    batch = "leading"
     batched: tuple[tuple[int, int], ...] = ((0, 2),)   # tensor parameters and how many of their last dims are one matrix
 
     def check(self, *args: Any) -> None:

@@ -116,6 +116,11 @@ state = _State()
 interpreters: dict[str, Callable] = {}   # kind of level -> function(level, overload, args, tensors)
 
 
+def readable(t: Any) -> bool:
+    """Whether elements may be looked at now: not without data, and not where tensors stand for batches."""
+    return t.device.type != "meta" and not any(level.kind == "vmap" for level in state.stack)
+
+
 def refresh() -> None:
     """Set or clear the thread's bit to match the stack."""
     keys, excluded = _C.get_thread_keys()

@@ -17,7 +17,26 @@ import math
 from typing import Any, NamedTuple
 
 from .. import _C
-from ..loops.expr import Value, and_, bitcast, cast, const, eq, idiv, irem, load, lt, ne, not_, or_, select, shl, shr, var, xor
+from ..loops.expr import (
+    Value,
+    and_,
+    bitcast,
+    cast,
+    const,
+    eq,
+    idiv,
+    irem,
+    load,
+    lt,
+    ne,
+    not_,
+    or_,
+    select,
+    shl,
+    shr,
+    var,
+    xor,
+)
 from ..loops.nest import Assign, For, If, Local, Nest, Operand, Statement, Store, operands, rows
 from .indexed import contiguous_strides
 from .pointwise import compile_for

@@ -16,7 +16,17 @@ from typing import Any
 
 from .. import _C
 from ..op import Composite, Extern, Meta, find_op
-from ..op.convolve import PLANNED, Walk, Weights, Window, array_of, forward_axes, mirrored_axes, walk_steps, weight_steps
+from ..op.convolve import (
+    PLANNED,
+    Walk,
+    Weights,
+    Window,
+    array_of,
+    forward_axes,
+    mirrored_axes,
+    walk_steps,
+    weight_steps,
+)
 from ..op.definition import KIND_PLANNED
 from ..op.pointwise import check_devices
 from .copy import ordered_strides, prefers_channels_last

@@ -78,7 +78,7 @@ def check_spacing(input: Any, spacing: Any, dims: tuple[int, ...], given: Any) -
     if isinstance(spacing, _C.Tensor):
         spacing = [spacing]
     steps = list(spacing)
-    if isinstance(given, int) and len(steps) != 1 or len(steps) != len(dims):
+    if (isinstance(given, int) and len(steps) != 1) or len(steps) != len(dims):
         raise RuntimeError(f"torch.gradient expected spacing to be unspecified, a scalar, or a list of length equal to the number of dims differentiated ({len(dims)}), but got a list of length {len(steps)}")
     for d, step in zip(dims, steps, strict=True):
         if isinstance(step, _C.Tensor):

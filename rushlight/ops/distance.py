@@ -14,7 +14,6 @@ from ..op import Composite, find_op
 from ..promotion import result_type_of
 from .matmul import broadcast_batch
 
-
 MM_IF_LARGE, MM_ALWAYS, MM_NEVER = 0, 1, 2
 COMPUTE_MODES = {"use_mm_for_euclid_dist_if_necessary": MM_IF_LARGE, "use_mm_for_euclid_dist": MM_ALWAYS, "donot_use_mm_for_euclid_dist": MM_NEVER}
 LARGE = 25               # points on one side from which a matrix product pays

@@ -14,6 +14,7 @@ from ..op import Composite, Fused, find_op
 from ..op.fused import column, pick
 from .loss import LEGACY, Loss, check_reduction, legacy_reduction, reduced
 
+
 class CrossEntropyRows(Fused):
     """-log softmax of the target class of every row, and the row's log of the sum of exponentials."""
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from rushlight import _C
 from rushlight.op import Meta, find_op, wrap_dim
+from rushlight.op.levels import readable
 from rushlight.op.pointwise import compute_code
 from rushlight.op.reduction import Types
 from rushlight.op.scan import Scan
@@ -78,7 +79,7 @@ class CumProd(_Running):
             return {"input": as_dtype(g, input.dtype)}
         dim = wrap_dim("cumprod", dim, input.ndim)
         factor = input.conj() if input.dtype.is_complex else input
-        if input.device.type == "meta" or not (input.detach() == 0).any().item():
+        if input.device.type == "meta" or (readable(input) and not (input.detach() == 0).any().item()):
             value = result.conj() if result.dtype.is_complex else result
             return {"input": as_dtype(reversed_sum(g * value, dim) / factor, input.dtype)}
         return {"input": as_dtype(running_product_gradient(g, factor, dim), input.dtype)}

@@ -8,8 +8,16 @@ from typing import Any
 from rushlight import _C
 from rushlight.op import Composite, find_op, result_type
 from rushlight.op.lapack import LENGTH, WORK, Block, Lapack, Number, Program, Scratch
+from rushlight.op.levels import readable
 
-from .arguments import broadcast_batches, check_float, check_matrix, check_same_dtype, is_vector_side, real_dtype
+from .arguments import (
+    broadcast_batches,
+    check_float,
+    check_matrix,
+    check_same_dtype,
+    is_vector_side,
+    real_dtype,
+)
 from .svd import epsilon, pinv_gradient
 
 DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
@@ -114,7 +122,7 @@ class LstsqDiff(Composite):
         m, n = A.shape[-2], A.shape[-1]
         whole, rank, singular = find_op("_linalg_lstsq_same")(A, B, rcond, driver)
         residuals = A.new_empty((0,), dtype=real_dtype(A.dtype))
-        if m > n and driver != "gelsy" and (driver == "gels" or A.device.type == "meta" or (rank == n).all().item()):
+        if m > n and driver != "gelsy" and (driver == "gels" or not readable(A) or (rank == n).all().item()):
             rest = whole.narrow(-2, n, m - n).abs()
             residuals = (rest * rest).sum(-2)
         return whole.narrow(-2, 0, n), residuals, rank, singular

@@ -57,6 +57,7 @@ class MatrixExp(Composite):
     namespace = "linalg"
     method = False
     out = False
+    batch = "leading"
 
     def compute(self, A):
         check_square("linalg.matrix_exp", A)

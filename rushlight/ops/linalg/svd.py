@@ -53,7 +53,7 @@ class SvdOf(Lapack):
         p.status(None, info, "linalg.svd", not_converging)
 
     def vjp(self, g, A, full_matrices, compute_uv, result):
-        gU, gS, gVh = g
+        gU, gS, gVh = g if compute_uv else (None, g[1], None)
         if gU is None and gS is None and gVh is None:
             return {}
         U, S, Vh = result if compute_uv else find_op("linalg_svd")(A, False)
