@@ -33,11 +33,12 @@ from ..loops.expr import (
     lt,
     max_,
     min_,
+    replace,
     select,
     var,
     walk,
 )
-from ..loops.nest import Check, For, Nest, Statement, Store, operands, rows
+from ..loops.nest import Check, For, If, Nest, Statement, Store, operands, reduction, rows
 from .definition import KIND_PLANNED, OpDefinition
 from .extern import Spec
 from .pointwise import check_devices, compile_for, compute_code, device_of, scalars
@@ -45,8 +46,9 @@ from .reduction import GRAIN, as_step, product
 from .results import result_type
 
 ZERO, ONE = const(0, "i64"), const(1, "i64")
-SINGLE, UNIT, GENERAL = 0, 1, 2   # a dim of size 1, of neighbours in memory, any other: code depends on this much
+SINGLE, UNIT, GENERAL, REPEATED = 0, 1, 2, 3   # a dim of size 1, of neighbours in memory, any other, of one element over and over
 LIMIT = 1 << 48
+BLOCK = 4096             # positions whose indices are checked before any is used: they stay in the nearest cache
 DIM_BITS = 6             # an error code holds the index and, in its low bits, which dim it was for
 
 
@@ -57,7 +59,7 @@ class Elements:
         self.operand, self.code = operand, code
         self.ndim = len(kinds)
         self.shape = tuple(ONE if kind == SINGLE else var(f"{name}.n{d}") for d, kind in enumerate(kinds))
-        known = {SINGLE: ZERO, UNIT: ONE}
+        known = {SINGLE: ZERO, UNIT: ONE, REPEATED: ZERO}
         self.strides = tuple(known[kind] if kind in known else var(f"{name}.s{d}") for d, kind in enumerate(kinds))
 
     def place(self, at: Sequence[Value]) -> Value:
@@ -172,7 +174,9 @@ class Indexed(OpDefinition):
         loops = [n for n in spec.shape if n != 1]
         inner = loops[-1] if len(loops) > 1 else 1
         extent = product(loops[:-1]) if len(loops) > 1 else product(loops)
-        params = [*bound.values, *(loops if len(loops) > 1 else ())]
+        params = [*bound.values, *(loops if len(loops) > 1 else (extent,) if checked else ())]
+        if checked and len(loops) <= 1:
+            extent, inner = -(-extent // BLOCK), BLOCK
         step = (kernel, operand_slots, params, extent, max(1, GRAIN // max(1, inner)), inputs + 1 if checked else -1)
         return _C.Plan(inputs, device, slots, [step], True, None, self.raiser(prepared) if checked else None)
 
@@ -190,29 +194,59 @@ class Indexed(OpDefinition):
         sizes = [f"out.n{d}" for d in dims]
         item, position = var("i"), {}
         flat = len(dims) <= 1
-        for d in reversed(dims if flat else dims[:-1]):
+        for d in reversed(dims[:-1]):
             n = var(f"out.n{d}")
             first = d == dims[0]
             position[d] = item if first else irem(item, n)
             item = item if first else idiv(item, n)
-        if not flat:
-            position[dims[-1]] = var("j")
-        at = At(position.get(d, ZERO) for d in range(len(ones)))
-        at.checks = []
-        value = cast(self.loops(at, *bound.args), spec.dtype.code)
+
+        def traced(last: Value) -> tuple[Value, list]:
+            at = At({**position, **({dims[-1]: last} if dims else {})}.get(d, ZERO) for d in range(len(ones)))
+            at.checks = []
+            return cast(self.loops(at, *bound.args), spec.dtype.code), at.checks
+
+        value, found = traced(var("j"))
+        if flat and not found:   # nothing to check: the outer loop itself runs in vectors
+            value, found = traced(var("i"))
         inputs = [t.dtype.code for t in bound.tensors]
         cell = len(inputs) + 1
-        checks = [Check(condition, cell, shown) for condition, shown in at.checks]
-        if flat:
-            body = rows(*checks, Store(len(inputs), var("i"), value), vector=not checks)
+        checks = [Check(condition, cell, shown) for condition, shown in found]
+        if flat and not checks:
+            body = rows(Store(len(inputs), var("i"), value), vector=True)
+        elif flat:
+            first = var("i") * const(BLOCK, "i64")
+            last = min_(first + const(BLOCK, "i64"), var("numel"))
+            body = rows(*checked_loop("j", first, last, checks, Store(len(inputs), var("j"), value)))
         else:
             out = var("i") * var(sizes[-1]) + var("j")
             inside = [c for c in checks if depends(c, "j")]
             before = [c for c in checks if c not in inside]
-            inner = For("j", ZERO, var(sizes[-1]), (*inside, Store(len(inputs), out, value)), vector=not inside)
-            body = rows(*before, inner)
+            body = rows(*before, *checked_loop("j", ZERO, var(sizes[-1]), inside, Store(len(inputs), out, value)))
         made = operands(inputs, [spec.dtype.code], ["i64"] if checks else [])
-        return Nest(self.spec.name, made, (*bound.params, *(() if flat else sizes)), body), bool(checks)
+        own = () if flat and not checks else ("numel",) if flat else sizes
+        return Nest(self.spec.name, made, (*bound.params, *own), body), bool(checks)
+
+
+def checked_loop(name: str, start: Value, stop: Value, checks: Sequence[Check], body: Store) -> list[Statement]:
+    """A loop over computed places. All places are looked at first, in vectors; then no step has to test its own."""
+    if not checks:
+        return [For(name, start, stop, (body,), vector=True)]
+    fine = checks[0].condition
+    for check in checks[1:]:
+        fine = and_(fine, check.condition)
+    verified = reduction(name, start, stop, ["fine"], [const(True, "b1")], lambda acc: [and_(acc[0], fine)], lambda a, b: [and_(a[0], b[0])])
+    return [verified, If(var("fine", "b1"), tuple(unrolled(name, start, stop, body)), (For(name, start, stop, (*checks, body)),))]
+
+
+def unrolled(name: str, start: Value, stop: Value, body: Store, times: int = 4) -> list[Statement]:
+    """A serial loop whose steps come several at a time: short ones are all overhead otherwise."""
+    four = const(times, "i64")
+    whole = idiv(stop - start, four)
+    steps = []
+    for k in range(times):
+        at = {var(name): start + var(f"{name}.group") * four + const(k, "i64")}
+        steps.append(Store(body.operand, replace(body.index, at), replace(body.value, at), body.combine))
+    return [For(f"{name}.group", ZERO, whole, tuple(steps)), For(name, start + whole * four, stop, (body,))]
 
 
 class _Shape:
@@ -240,7 +274,7 @@ def flatten(args: Any) -> list:
 
 def kinds_of(sizes: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
     """What a kernel's code depends on of a geometry."""
-    return tuple([SINGLE if n == 1 else UNIT if s == 1 else GENERAL for n, s in zip(sizes, strides, strict=True)])
+    return tuple([SINGLE if n == 1 else UNIT if s == 1 else GENERAL if s else REPEATED for n, s in zip(sizes, strides, strict=True)])
 
 
 def geometry(name: str, sizes: Sequence[int], strides: Sequence[int], kinds: Sequence[int], params: list[str], values: list[int]) -> None:
@@ -381,6 +415,8 @@ class Scattered(Indexed):
         extent = product(space[d] for d in shared)
         if lane is not None:
             width = max(1024, GRAIN // max(1, inner) // 64 * 64)   # long runs: slices are visited in any order
+            if extent == 1 and inner * space[lane] >= 4 * GRAIN:   # else one thread would do all
+                width = max(128, min(width, space[lane] // 256 * 64))
             blocks = -(-space[lane] // width)
             values.extend((width, blocks))
             extent *= blocks
@@ -433,7 +469,10 @@ class Scattered(Indexed):
                 bounds = (first, min_(first + var("width"), var(f"loop{d}")))
             else:
                 bounds = (ZERO, var(f"loop{d}"))
-            body = [For(name, *bounds, (*own, *body), vector=d == lane and not own)]
+            if own and level == len(variables) - 1:
+                body = checked_loop(name, *bounds, own, body[0])
+            else:
+                body = [For(name, *bounds, (*own, *body), vector=d == lane and not own)]
         own = [c for c in checks if not any(depends(c, v) for v in variables)]
         made = operands(inputs, [out.code], ["i64"] if checks else [])
         return Nest(self.spec.name, made, tuple(params), rows(*own, *body)), bool(checks)
