@@ -19,6 +19,7 @@ from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
 from .. import _C
+from ..codegen import transpose
 from ..loops.expr import (
     Value,
     and_,
@@ -513,6 +514,8 @@ def copy_steps(device: Any, source: Any, slot: int, target: tuple[int, int], str
         else:
             axes.append([n, s, o])
     axes = axes or [[1, 0, 0]]
+    if dtype is source.dtype and device.type == "cpu" and (turned := transposing_step(axes, dtype.itemsize, slot, target)):
+        return [turned]
     backwards = axes[-1][1:] == [1, -1]
     key = (source.dtype.code, dtype.code, len(axes), backwards, device.type)
     kernel = _copy_kernels.get(key)
@@ -524,6 +527,20 @@ def copy_steps(device: Any, source: Any, slot: int, target: tuple[int, int], str
         return [(kernel, [slot, target], params, numel, GRAIN, -1)]
     inner = axes[-1][0]
     return [(kernel, [slot, target], params, numel // inner, max(1, GRAIN // inner), -1)]
+
+
+def transposing_step(axes: list[list[int]], size: int, slot: int, target: tuple[int, int]) -> tuple | None:
+    """The step for a copy in which another dim lies densely than in the source; None for other copies."""
+    dense = [k for k, a in enumerate(axes[:-1]) if a[1] == 1]
+    if size > 8 or len(axes) not in (2, 3) or axes[-1][1] == 1 or axes[-1][2] != 1 or len(dense) != 1:
+        return None
+    (rows_, row, _), (cols, _, out_row) = axes[-1], axes[dense[0]]
+    batch = next((a for k, a in enumerate(axes[:-1]) if k != dense[0]), [1, 0, 0])
+    if rows_ < transpose.ROWS or cols < 16:
+        return None
+    strips = -(-rows_ // transpose.ROWS)
+    params = [rows_, cols, row, out_row, strips, batch[1], batch[2]]
+    return (transpose.transpose_kernel(size).address, [slot, target], params, batch[0] * strips, max(1, GRAIN // (cols * transpose.ROWS)), -1)
 
 
 def copy_nest(source: str, target: str, rank: int, backwards: bool = False) -> Nest:

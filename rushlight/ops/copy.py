@@ -7,7 +7,12 @@ from typing import Any
 from .. import _C
 from ..devices import handlers
 from ..op import Composite, Meta, Pointwise, Promote, find_op
+from ..op.definition import KIND_PLANNED, OpDefinition
+from ..op.indexed import copy_steps
 from ..shape import channels_last, channels_last_3d, contiguous_format, memory_format as MemoryFormat, preserve_format
+
+
+LARGE = 4096   # elements from which on a copy's layout is worth a plan of its own
 
 
 class _Move(Pointwise):
@@ -57,7 +62,26 @@ class Clone(_Move):
         return None   # another layout: made below
 
     def run(self, input, memory_format):
-        return _C.empty(input.shape, strides_for(input, memory_format), input.dtype, input.device).copy_(input)
+        strides = strides_for(input, memory_format)
+        if input.numel() >= LARGE and not (input.stride()[-1] == 1 and strides is None):
+            return find_op("_laid_out")(input, strides)
+        return _C.empty(input.shape, strides, input.dtype, input.device).copy_(input)
+
+
+class LaidOut(OpDefinition):
+    """A copy with the given strides, row-major by default: large copies are planned for their exact layout."""
+
+    schema = "_laid_out(Tensor input, int[]? strides=None) -> Tensor"
+    function = method = False
+    out = False
+    differentiable = False
+    kind = KIND_PLANNED
+
+    def plan(self, args):
+        input, strides = args
+        slots = [("new", input.dtype, tuple(input.shape), strides, 0, 0)]
+        steps = [] if input.device.type == "meta" else copy_steps(input.device, input, 0, (1, 0), strides)
+        return _C.Plan(1, input.device, slots, steps)
 
 
 def strides_for(t: Any, memory_format: Any) -> tuple[int, ...] | None:

@@ -1,0 +1,144 @@
+"""Sorting and selecting along long dims, copies that turn rows into columns, and checks of computed places."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+import rushlight as rl
+
+DTYPES = ("float32", "float64", "float16", "bfloat16", "int8", "uint8", "int16", "int32", "int64")
+
+
+def repeated(dtype: str, *shape: int) -> rl.Tensor:
+    """Numbers with many repetitions."""
+    rl.manual_seed(3)
+    low = 0 if dtype == "uint8" else -20
+    return rl.randint(low, 20, shape).to(getattr(rl, dtype))
+
+
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_sort_is_stable_in_both_directions(dtype: str, descending: bool) -> None:
+    x = repeated(dtype, 1000)
+    values, indices = rl.sort(x, descending=descending)
+    listed = x.tolist()
+    expected = sorted(range(1000), key=lambda k: (-listed[k] if descending else listed[k], k))
+    assert indices.tolist() == expected
+    assert values.tolist() == [listed[k] for k in expected]
+
+
+def test_sort_of_booleans_keeps_the_order_of_equals() -> None:
+    x = repeated("int32", 300) > 3
+    listed = x.tolist()
+    assert rl.sort(x)[1].tolist() == sorted(range(300), key=lambda k: (listed[k], k))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
+def test_nan_is_the_largest_number_and_infinities_are_in_place(dtype: str) -> None:
+    x = rl.zeros(200, dtype=getattr(rl, dtype))
+    x[10], x[50], x[90], x[150] = math.nan, math.inf, -math.inf, math.nan
+    values, indices = rl.sort(x)
+    assert indices.tolist()[-3:] == [50, 10, 150] and indices[0].item() == 90
+    assert all(math.isnan(v) for v in values.tolist()[-2:])
+    values, indices = rl.sort(x, descending=True)
+    assert indices.tolist()[:3] == [10, 150, 50] and indices[-1].item() == 90
+    assert rl.topk(x, 3)[1].tolist() == [10, 150, 50]
+    assert rl.topk(x, 1, largest=False)[1].tolist() == [90]
+
+
+def test_zeros_of_both_signs_are_equal_and_keep_their_sign() -> None:
+    x = rl.tensor([0.0, -0.0] * 100)
+    values, indices = rl.sort(x)
+    assert indices.tolist() == list(range(200))
+    assert [math.copysign(1, v) for v in values.tolist()[:4]] == [1, -1, 1, -1]
+
+
+def test_full_range_of_integers() -> None:
+    for dtype in (rl.int8, rl.int16, rl.int32, rl.int64):
+        info = rl.iinfo(dtype)
+        x = rl.tensor([info.max, 0, info.min, -1, 1] * 20, dtype=dtype)
+        assert rl.sort(x)[0].tolist() == sorted(x.tolist())
+
+
+@pytest.mark.parametrize("shape, dim", [((3, 100, 5), 1), ((100, 4), 0), ((2, 3, 130), 2), ((0, 100), 1), ((100, 0), 0)])
+def test_sort_along_any_dim_of_any_layout(shape: tuple[int, ...], dim: int) -> None:
+    x = rl.randn(shape[::-1]).permute(*reversed(range(len(shape))))
+    values, indices = x.sort(dim)
+    assert (values.gather(dim, rl.zeros_like(indices).narrow(dim, 0, min(1, shape[dim]))) <= values).all()
+    assert rl.equal(x.gather(dim, indices), values)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "int64", "int8"])
+@pytest.mark.parametrize("n, k", [(100, 1), (1000, 10), (1000, 499), (1000, 700), (1000, 1000), (100_000, 5), (100_000, 9000)])
+def test_topk_names_the_first_of_equals(dtype: str, n: int, k: int) -> None:
+    x = repeated(dtype, n)
+    for largest in (True, False):
+        values, indices = rl.topk(x, k, largest=largest)
+        want = rl.sort(x, descending=largest)
+        assert rl.equal(values, want[0][:k]) and rl.equal(indices, want[1][:k])
+
+
+def test_topk_of_rows_whose_elements_are_all_equal() -> None:
+    x = rl.ones(2, 70_000)
+    values, indices = x.topk(3)
+    assert values.tolist() == [[1, 1, 1]] * 2 and indices.tolist() == [[0, 1, 2]] * 2
+
+
+def test_gradients_pass_through_long_sorts() -> None:
+    x = rl.randn(3, 500, requires_grad=True)
+    weights = rl.arange(500.0)
+    (x.sort(1)[0] * weights).sum().backward()
+    assert rl.equal(x.grad, x.argsort(1).argsort(1).to(rl.float32))
+
+
+def test_results_do_not_depend_on_the_number_of_threads() -> None:
+    x = repeated("float32", 200_000)
+    threads, made = rl.get_num_threads(), []
+    for count in (1, 2):
+        rl.set_num_threads(count)
+        made.append((*x.sort(), *x.topk(50), x.cumsum(0)))
+    rl.set_num_threads(threads)
+    assert all(rl.equal(a, b) for a, b in zip(*made, strict=True))
+
+
+# --- copies ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "bfloat16", "float32", "float64", "complex64", "complex128"])
+@pytest.mark.parametrize("shape, order", [((70, 131), (1, 0)), ((64, 64), (1, 0)), ((3, 50, 60), (0, 2, 1)), ((40, 3, 50), (2, 1, 0)), ((2, 9, 17, 40), (0, 2, 3, 1)), ((5, 6, 20, 30), (3, 2, 1, 0))])
+def test_permuted_copies_are_dense_and_equal(dtype: str, shape: tuple[int, ...], order: tuple[int, ...]) -> None:
+    x = rl.arange(math.prod(shape)).reshape(shape).remainder(113).to(getattr(rl, dtype))
+    made = x.permute(order).contiguous()
+    assert made.is_contiguous() and made.data_ptr() != x.data_ptr()
+    back = [order.index(d) for d in range(len(order))]
+    assert rl.equal(made.permute(back), x)
+
+
+def test_channels_last_copy_keeps_the_elements() -> None:
+    x = rl.randn(2, 20, 30, 30)
+    made = x.contiguous(memory_format=rl.channels_last)
+    assert made.stride() == (18000, 1, 600, 20) and rl.equal(made, x)
+
+
+# --- checks of computed places --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("bad", [0, 4095, 4096, 9999])
+def test_one_bad_index_among_many_is_found(bad: int) -> None:
+    x, index = rl.randn(10_000), rl.arange(10_000)
+    index[bad] = 10_000
+    with pytest.raises((RuntimeError, IndexError), match="10000"):
+        x.gather(0, index)
+    with pytest.raises(IndexError, match="10000"):
+        x.index_select(0, index)
+    with pytest.raises(RuntimeError, match="10000"):
+        rl.zeros(10_000).scatter_add_(0, index, x)
+
+
+def test_scatter_add_with_repeated_index_adds_rows() -> None:
+    rl.manual_seed(1)
+    rows, index = rl.randn(500, 300), rl.randint(0, 7, (500, 1))
+    made = rl.zeros(7, 300).scatter_add(0, index.expand(500, 300), rows)
+    assert rl.allclose(made, rl.zeros(7, 300).index_add(0, index.squeeze(1), rows), atol=1e-5)
