@@ -98,7 +98,35 @@ RESIDUAL = Group("residual", "conv2d of a small residual network, batch 32", (
     *conv("1x1 stride 2, 64 to 128 channels, 32x32", 32, 64, 32, 128, 1, 2),
 ))
 
-GROUPS = (CONVOLUTION, RESIDUAL, RANDOM, ATTENTION, SHORT, NORMS,)
+LINE, SQUARE = "x = torch.randn({n})", "x = torch.randn({n}, {n})"
+PLACES = SQUARE.format(n=2048) + "\ni = torch.randint(0, 2048, (2048, 2048))"
+WHERE = LINE.format(n=1000000) + "\ni = torch.randint(0, 1000000, ({n},))"
+
+ORDER = Group("order", "Sorting, scans, gathers and copies of 1M to 16M floats", (
+    Case("sort 1M", "torch.sort(x)", SETUP + LINE.format(n=1000000)),
+    Case("sort 4M", "torch.sort(x)", SETUP + LINE.format(n=4000000)),
+    Case("sort 1000x1000", "torch.sort(x)", SETUP + SQUARE.format(n=1000)),
+    Case("sort int64 1M", "torch.sort(x)", SETUP + "x = torch.randint(0, 1000000, (1000000,))"),
+    Case("topk 100 of 1M", "torch.topk(x, 100)", SETUP + LINE.format(n=1000000)),
+    Case("topk 10 of 1000, 1000 rows", "torch.topk(x, 10)", SETUP + SQUARE.format(n=1000)),
+    Case("cumsum 4M", "torch.cumsum(x, 0)", SETUP + LINE.format(n=4000000)),
+    Case("cumsum 2048x2048 dim 1", "torch.cumsum(x, 1)", SETUP + SQUARE.format(n=2048)),
+    Case("cumsum 2048x2048 dim 0", "torch.cumsum(x, 0)", SETUP + SQUARE.format(n=2048)),
+    Case("gather 2048x2048 dim 1", "torch.gather(x, 1, i)", SETUP + PLACES),
+    Case("gather 2048x2048 dim 0", "torch.gather(x, 0, i)", SETUP + PLACES),
+    Case("scatter_add 1M", "torch.scatter_add(x, 0, i, x)", SETUP + WHERE.format(n=1000000)),
+    Case("scatter_add 2048x2048 dim 1", "torch.scatter_add(x, 1, i, x)", SETUP + PLACES),
+    Case("scatter_add rows 16384x256 into 4096", "torch.scatter_add(z, 0, i, x)",
+         SETUP + "x, z = torch.randn(16384, 256), torch.zeros(4096, 256)\ni = torch.randint(0, 4096, (16384, 1)).expand(16384, 256)"),
+    Case("index_select 4M of 1M", "torch.index_select(x, 0, i)", SETUP + WHERE.format(n=4000000)),
+    Case("index_select rows of 64", "torch.index_select(x, 0, i)", SETUP + "x, i = torch.randn(50000, 64), torch.randint(0, 50000, (50000,))"),
+    Case("index_select columns 2048x2048", "torch.index_select(x, 1, i)", SETUP + SQUARE.format(n=2048) + "\ni = torch.randint(0, 2048, (2048,))"),
+    Case("transpose copy 4096x4096", "x.t().contiguous()", SETUP + SQUARE.format(n=4096)),
+    Case("cat 4 of 1M", "torch.cat(x)", SETUP + "x = [torch.randn(1000000) for _ in range(4)]"),
+    Case("cat 4 of 2048x512 dim 1", "torch.cat(x, 1)", SETUP + "x = [torch.randn(2048, 512) for _ in range(4)]"),
+), mean_bar=1.2, worst_bar=0.9)  # fmt: skip
+
+GROUPS = (CONVOLUTION, RESIDUAL, RANDOM, ATTENTION, SHORT, NORMS, ORDER)
 
 
 def run(session: Session) -> list[Section]:
