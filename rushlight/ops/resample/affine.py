@@ -1,0 +1,104 @@
+"""nn.functional.grid_sample and affine_grid, and the ops PyTorch's graph has for them.
+
+Enters: images, grids, affine matrices [batch, rows, columns]. Leaves: samples, and grids of sampling coordinates.
+Refuses: modes that do not exist, matrices whose shape does not fit the size asked for.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+from rushlight.op import Composite, find_op
+
+from .grid import check_grid
+
+MODES = ("bilinear", "nearest", "bicubic")
+PADDINGS = ("zeros", "border", "reflection")
+
+
+class GridSample(Composite):
+    """Samples of an image at coordinates from -1 to 1."""
+
+    schema = "grid_sample(Tensor input, Tensor grid, str mode='bilinear', str padding_mode='zeros', bool? align_corners=None) -> Tensor"
+    namespace = "nn.functional"
+    method = out = False
+
+    def compute(self, input, grid, mode, padding_mode, align_corners):
+        mode, padding_mode = mode.strip("'"), padding_mode.strip("'")
+        if mode not in MODES:
+            raise ValueError(f"nn.functional.grid_sample(): expected mode to be 'bilinear', 'nearest' or 'bicubic', but got: '{mode}'")
+        if padding_mode not in PADDINGS:
+            raise ValueError(f"nn.functional.grid_sample(): expected padding_mode to be 'zeros', 'border', or 'reflection', but got: '{padding_mode}'")
+        if align_corners is None:
+            warnings.warn("Default grid_sample and affine_grid behavior has changed to align_corners=False since 1.3.0. Please specify align_corners=True if the old behavior is desired.", stacklevel=2)
+        return find_op("grid_sampler")(input, grid, MODES.index(mode), PADDINGS.index(padding_mode), bool(align_corners))
+
+
+class GridSamplerAny(Composite):
+    """grid_sampler_2d or grid_sampler_3d, by the number of dims."""
+
+    schema = "grid_sampler(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor"
+    method = out = False
+
+    def compute(self, input, grid, interpolation_mode, padding_mode, align_corners):
+        check_grid("grid_sampler", input, grid, interpolation_mode, padding_mode, align_corners)
+        name = "grid_sampler_2d" if input.ndim == 4 else "grid_sampler_3d"
+        return find_op(name)(input, grid, interpolation_mode, padding_mode, align_corners)
+
+
+def coordinates(theta: Any, size: int, corners: bool) -> Any:
+    """`size` coordinates from -1 to 1: the first and last at the ends, or half a step inside."""
+    if size <= 1:
+        return theta.new_zeros((size,))
+    line = find_op("linspace")(-1, 1, size, dtype=theta.dtype, device=theta.device)
+    return line if corners else line * ((size - 1) / size)
+
+
+class AffineGrid(Composite):
+    """The grid of sampling coordinates of an affine map: [N, H, W, 2] or [N, D, H, W, 3]."""
+
+    schema = "affine_grid(Tensor theta, int[] size, bool? align_corners=None) -> Tensor"
+    namespace = "nn.functional"
+    method = out = False
+
+    def compute(self, theta, size, align_corners):
+        if align_corners is None:
+            warnings.warn("Default grid_sample and affine_grid behavior has changed to align_corners=False since 1.3.0. Please specify align_corners=True if the old behavior is desired.", stacklevel=2)
+        check_theta(theta, size)
+        return affine_grid(theta, size, bool(align_corners))
+
+
+def check_theta(theta: Any, size: Sequence[int]) -> None:
+    """Raise for matrices that do not map the dims of `size`."""
+    if not theta.dtype.is_floating_point:
+        raise ValueError(f"Expected theta to have floating point type, but got {theta.dtype.name}")
+    count = len(size) - 2
+    if count not in (2, 3):
+        raise NotImplementedError(f"affine_grid only supports 4D and 5D sizes, for 2D and 3D affine transforms, respectively. Got size {list(size)}.")
+    if theta.ndim != 3 or tuple(theta.shape[1:]) != (count, count + 1):
+        raise ValueError(f"Expected a batch of {count}D affine matrices of shape Nx{count}x{count + 1} for size {list(size)}. Got {list(theta.shape)}.")
+    if min(size) <= 0:
+        raise ValueError(f"Expected non-zero, positive output size. Got {list(size)}")
+
+
+def affine_grid(theta: Any, size: Sequence[int], corners: bool) -> Any:
+    """Homogeneous coordinates of every output position, times the matrices."""
+    n, _, *space = size
+    count = len(space)
+    lines = [coordinates(theta, s, corners).reshape([-1 if d == k else 1 for d in range(count)]).expand(space) for k, s in enumerate(space)]
+    ones = theta.new_ones(space)
+    base = find_op("stack")([*reversed(lines), ones], -1).reshape((1, -1, count + 1)).expand((n, -1, count + 1))
+    return base.matmul(theta.transpose(1, 2)).reshape((n, *space, count))
+
+
+class AffineGridGenerator(Composite):
+    """affine_grid as PyTorch's graph names it."""
+
+    schema = "affine_grid_generator(Tensor theta, int[] size, bool align_corners) -> Tensor"
+    method = out = False
+
+    def compute(self, theta, size, align_corners):
+        check_theta(theta, size)
+        return affine_grid(theta, size, align_corners)

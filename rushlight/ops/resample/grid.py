@@ -1,0 +1,499 @@
+"""Grid sampling: images read at coordinates between -1 and 1, and the grids of affine maps.
+
+Enters: images [batch, channels, spatial dims] and a grid [batch, output dims, coordinates], x first. Leaves: interpolated
+samples [batch, channels, output dims]. Refuses: grids of another batch, dtype or device, and third gradients.
+
+One row of the output at a time: first the corners each sample mixes, their places and weights, go to scratch rows in
+vectors; then every channel is read through them. Gradients for the image add through the same corners, a block of
+planes at a time, blocks in parallel; gradients for the grid use derivatives of the weights. With a `direction` (one vector
+per sample) all three use the weights' derivative along it, which is what second gradients are made of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from itertools import product as combinations
+from typing import Any, NamedTuple
+
+from rushlight import _C
+from rushlight.loops.expr import Value, abs_, and_, cast, const, eq, floor, ge, gt, idiv, irem, le, load, lt, max_, min_, ne, rewrite, rint, select, trunc, var
+from rushlight.loops.nest import For, Local, Nest, Statement, Store, operands, rows
+from rushlight.op import find_op
+from rushlight.op.definition import KIND_PLANNED, OpDefinition
+from rushlight.op.pointwise import compile_for, compute_code
+from rushlight.op.reduction import GRAIN, as_step, product
+from rushlight.ops.window.layout import ONE, ZERO, unravel
+
+BILINEAR, NEAREST, BICUBIC = range(3)
+ZEROS, BORDER, REFLECTION = range(3)
+SHARPNESS = -0.75
+BLOCK = 8     # planes whose gradients one piece of work adds up
+
+
+class Form(NamedTuple):
+    """What the code depends on, apart from the dtype."""
+
+    count: int
+    mode: int
+    padding: int
+    corners: bool
+    directed: bool = False
+
+
+class Tap(NamedTuple):
+    """One of the positions along a dim that a sample mixes: where, whether it exists, its weight and two derivatives."""
+
+    at: Value
+    inside: Value
+    weight: Value
+    slope: Value
+    curve: Value
+
+
+# Coordinates ----------------------------------------------------------------------------------------------------------------
+
+
+class Coordinate:
+    """One coordinate of a sample, in elements of the image, with its derivative by the grid's number."""
+
+    def __init__(self, form: Form, value: Value, size: Value) -> None:
+        self.form, self.code = form, value.dtype
+        self.size = cast(size, self.code)
+        half, length = self.number(0.5), self.size - 1.0 if form.corners else self.size
+        self.slope = half * length
+        # As PyTorch orders it, which is what half types see.
+        if form.count == 2:
+            self.value = (value + 1.0) * self.slope if form.corners else (value + 1.0) * self.slope - 0.5
+        else:
+            self.value = (value + 1.0) * half * length if form.corners else ((value + 1.0) * length - 1.0) * half
+
+    def number(self, value: float) -> Value:
+        return const(value, self.code)
+
+    def bounded(self, value: Value) -> tuple[Value, Value]:
+        """A position moved into the image as the padding says, and the derivative of that."""
+        one, zero = self.number(1.0), self.number(0.0)
+        if self.form.padding == ZEROS:
+            return value, one
+        slope = one
+        if self.form.padding == REFLECTION:
+            value, slope = self.reflected(value)
+        last = self.size - 1.0
+        clipped = min_(last, max_(zero, value))
+        return clipped, select(and_(gt(value, zero), lt(value, last)), slope, zero)
+
+    def reflected(self, value: Value) -> tuple[Value, Value]:
+        """A position folded back at the image's edges: at centres of pixels, or half a pixel outside."""
+        one = self.number(1.0)
+        low = self.number(0.0 if self.form.corners else -0.5)
+        span = self.size - 1.0 if self.form.corners else self.size
+        away = abs_(value - low)
+        direction = select(lt(value, low), -one, one)
+        flips = floor(away / span)
+        rest = away - trunc(away / span) * span
+        odd = ne(flips - floor(flips * 0.5) * 2.0, self.number(0.0))
+        flat = le(span, self.number(0.0))
+        folded = select(odd, span - rest, rest) + low
+        return select(flat, self.number(0.0), folded), select(flat, self.number(0.0), select(odd, -direction, direction))
+
+    def taps(self) -> list[Tap]:
+        """The positions along this dim that the sample mixes."""
+        zero, one = self.number(0.0), self.number(1.0)
+        if self.form.mode == BICUBIC:
+            return self.cubic_taps()
+        value, slope = self.bounded(self.value)
+        if self.form.mode == NEAREST:
+            at = rint(value)
+            return [Tap(cast(at, "i64"), self.inside(at), one, zero, zero)]
+        first = floor(value)
+        part, slope = value - first, slope * self.slope
+        return [
+            Tap(cast(first, "i64"), self.inside(first), one - part, -slope, zero),
+            Tap(cast(first + 1.0, "i64"), self.inside(first + 1.0), part, slope, zero),
+        ]
+
+    def inside(self, at: Value) -> Value:
+        return and_(ge(at, self.number(0.0)), lt(at, self.size))
+
+    def cubic_taps(self) -> list[Tap]:
+        first = floor(self.value)
+        t = self.value - first
+        made = []
+        for k, (weight, slope, curve) in enumerate(cubic_weights(t)):
+            at, _ = self.bounded(first + (k - 1.0))
+            made.append(Tap(cast(at, "i64"), self.inside(at), weight, slope * self.slope, curve * self.slope * self.slope))
+        return made
+
+
+def cubic_weights(t: Value) -> list[tuple[Value, Value, Value]]:
+    """Weights of the four neighbours of a sample at `t` behind the second, and their first two derivatives."""
+    a = SHARPNESS
+
+    def near(x: Value) -> tuple[Value, Value, Value]:
+        return ((a + 2) * x - (a + 3)) * x * x + 1.0, (3 * (a + 2) * x - 2 * (a + 3)) * x, 6 * (a + 2) * x - 2 * (a + 3)
+
+    def far(x: Value) -> tuple[Value, Value, Value]:
+        return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a, (3 * a * x - 10 * a) * x + 8 * a, 6 * a * x - 10 * a
+
+    def behind(found: tuple[Value, Value, Value]) -> tuple[Value, Value, Value]:
+        return found[0], -found[1], found[2]
+
+    back = 1.0 - t
+    return [far(t + 1.0), near(t), behind(near(back)), behind(far(back + 1.0))]
+
+
+def mixed(form: Form, code: str, grid: int, sample: Value, slopes: bool) -> list[tuple[Value, Value, list[Value]]]:
+    """(place in the plane, weight, derivative of the weight by each grid number) of everything a sample mixes.
+
+    The direction, if there is one, is the operand after the grid: then the weight is its derivative along it.
+    """
+    compute = compute_code(code)
+    per_dim, along = [], []
+    for d in range(form.count):
+        at = sample * const(form.count, "i64") + const(form.count - 1 - d, "i64")
+        per_dim.append(Coordinate(form, cast(load(grid, at, code), compute), var(f"m{d}")).taps())
+        along.append(cast(load(grid + 1, at, code), compute) if form.directed else None)
+    found = []
+    for taps in combinations(*per_dim):
+        inside, place = taps[0].inside, taps[0].at
+        for d in range(1, form.count):
+            inside, place = and_(inside, taps[d].inside), place * var(f"m{d}") + taps[d].at
+        none = const(0, compute)
+        weight = derivative(taps, along, None)
+        derived = [derivative(taps, along, k) for k in range(form.count - 1, -1, -1)] if slopes else []
+        weight, *derived = as_rounded([weight, *derived], code)
+        found.append((select(inside, place, ZERO), select(inside, weight, none), [select(inside, v, none) for v in derived]))
+    if code != compute:   # the places depend on positions rounded as the half type rounds them
+        places = as_rounded([place for place, _, _ in found], code)
+        found = [(place, weight, derived) for place, (_, weight, derived) in zip(places, found, strict=True)]
+    return found
+
+
+def derivative(taps: Sequence[Tap], along: Sequence[Value | None], by: int | None) -> Value:
+    """The product of the taps' weights, differentiated along the direction if there is one, and by dim `by` if given."""
+
+    def term(orders: Sequence[int]) -> Value:
+        total = None
+        for tap, order in zip(taps, orders, strict=True):
+            own = (tap.weight, tap.slope, tap.curve)[order]
+            total = own if total is None else total * own
+        return total
+
+    base = [int(d == by) for d in range(len(taps))]
+    if along[0] is None:
+        return term(base)
+    total = None
+    for d, h in enumerate(along):
+        own = h * term([order + int(e == d) for e, order in enumerate(base)])
+        total = own if total is None else total + own
+    return total
+
+
+def as_rounded(values: Sequence[Value], code: str) -> list[Value]:
+    """The values with every operation rounded to a half type, as PyTorch computes coordinates and weights in it."""
+    compute = compute_code(code)
+    if code == compute:
+        return list(values)
+
+    def rule(value: Value) -> Value | None:
+        if value.dtype == compute and value.op in ("add", "sub", "mul", "div"):
+            return cast(cast(value, code), compute)
+        return None
+
+    return rewrite(values, rule)
+
+
+# The ops --------------------------------------------------------------------------------------------------------------------
+
+
+class GridOp(OpDefinition):
+    """What sampling and its gradients share."""
+
+    function = method = out = False
+    kind = KIND_PLANNED
+
+    @cached_property
+    def kernels(self) -> dict[tuple, Any]:
+        return {}
+
+    def run(self, *args: Any) -> Any:
+        """Tensors in another memory order are copied first."""
+        dense = tuple(a.contiguous() if isinstance(a, _C.Tensor) else a for a in args)
+        return self.plan(dense)(*[a for a in dense if isinstance(a, _C.Tensor)])
+
+    def build(self, form: Form, code: str) -> Nest:
+        raise NotImplementedError
+
+    def finish(self, form: Form, tensors: Sequence[Any], shape: Sequence[int], params: list[int], extent: int, grain: int, rows_: list[tuple[str, int]]) -> Any:
+        """The plan: one output, scratch rows per chunk of work (code, elements), one kernel."""
+        device, dtype = tensors[0].device, tensors[0].dtype
+        inputs = len(tensors)
+        slots: list[tuple] = [("new", dtype, tuple(shape), None, 0, 0)]
+        if device.type == "meta" or 0 in shape:
+            return _C.Plan(inputs, device, slots, [])
+        key = (form, dtype.code, device.type)
+        kernel = self.kernels.get(key)
+        if kernel is None:
+            kernel = self.kernels[key] = as_step(compile_for(device, self.build(form, dtype.code)))
+        chunks = -(-extent // grain)
+        by_code = {"i64": _C.int64, "f32": _C.float32, "f64": _C.float64}
+        slots += [("temp", by_code[code], (chunks, elements), None, 0, 0) for code, elements in rows_]
+        step = (kernel, [*range(inputs + len(slots))], [*params, grain], extent, grain, -1)
+        return _C.Plan(inputs, device, slots, [step])
+
+
+def corner_count(form: Form) -> int:
+    """How many elements of the image a sample mixes."""
+    return {BILINEAR: 2, NEAREST: 1, BICUBIC: 4}[form.mode] ** form.count
+
+
+class Names:
+    """Sizes as the nests call them: n the output's, m the image's; `row` samples of an output row."""
+
+    def __init__(self, form: Form) -> None:
+        self.outer = [f"n{d}" for d in range(form.count - 1)]
+        self.row = var(f"n{form.count - 1}")
+        self.params = ("channels", *(f"n{d}" for d in range(form.count)), *(f"m{d}" for d in range(form.count)))
+        self.plane = var("m0")
+        for d in range(1, form.count):
+            self.plane = self.plane * var(f"m{d}")
+        self.count = corner_count(form)
+
+    def scratch(self, k: int, at: Value) -> Value:
+        return var("own") + const(k, "i64") * self.row + at
+
+
+def prepare(form: Form, code: str, grid: int, names: Names, places: int, numbers: int, samples: Value, slopes: bool) -> For:
+    """The vector loop that fills scratch: places of corners, then weights (or their derivatives)."""
+    body: list[Statement] = []
+    for k, (place, weight, derived) in enumerate(mixed(form, code, grid, samples + var("w"), slopes)):
+        body.append(Store(places, names.scratch(k, var("w")), place))
+        for d, value in enumerate(derived if slopes else [weight]):
+            at = var("own.numbers") + const(k * form.count + d if slopes else k, "i64") * names.row + var("w")
+            body.append(Store(numbers, at, value))
+    return For("w", ZERO, names.row, tuple(body), vector=True)
+
+
+class GridSampler(GridOp):
+    """Samples of an image at the grid's coordinates, or their derivative along a direction."""
+
+    def plan(self, args):
+        input, grid, *direction, mode, padding, corners = args
+        form = check_grid(self.name, input, grid, mode, padding, corners)._replace(directed=bool(direction))
+        tensors = (input, grid, *direction)
+        if not all(t._is_contiguous() for t in tensors):
+            return None
+        n, channels, *space = input.shape
+        out = list(grid.shape[1:-1])
+        width, count = out[-1], corner_count(form)
+        grain = max(1, GRAIN // max(1, width * count * channels))
+        rows_ = [("i64", count * width), (compute_code(input.dtype.code), count * width)]
+        return self.finish(form, tensors, (n, channels, *out), [channels, *out, *space], n * product(out[:-1]), grain, rows_)
+
+    def build(self, form, code):
+        names, compute, out = Names(form), compute_code(code), 2 + form.directed
+        body: list[Statement] = [*unravel(var("i"), names.outer, "o")]
+        chunk = idiv(var("begin"), var("grain")) * (const(names.count, "i64") * names.row)
+        body += [Local("own", chunk), Local("own.numbers", chunk)]
+        body.append(prepare(form, code, 1, names, out + 1, out + 2, var("i") * names.row, slopes=False))
+        image = (var("o.rest") * var("channels") + var("c")) * names.plane
+        total = None
+        for k in range(names.count):
+            weight = load(out + 2, names.scratch(k, var("x")), compute)
+            x = cast(load(0, var("image") + load(out + 1, names.scratch(k, var("x")), "i64"), code), compute)
+            own = select(eq(weight, const(0, compute)), const(0, compute), x * weight)
+            total = own if total is None else total + own
+        target = var("o.rest") * var("channels") + var("c")
+        for d, size in enumerate(names.outer):
+            target = target * var(size) + var(f"o{d}")
+        store = Store(out, var("target") + var("x"), cast(as_rounded([total], code)[0], code))
+        body.append(For("c", ZERO, var("channels"), (Local("image", image), Local("target", target * names.row), For("x", ZERO, names.row, (store,)))))
+        return Nest("grid_sampler", operands([code] * out, [code], ["i64", compute]), (*names.params, "grain"), rows(*body))
+
+    def vjp(self, g, input, grid, interpolation_mode, padding_mode, align_corners):
+        rest = (interpolation_mode, padding_mode, align_corners)
+        to_image = find_op("_grid_sampler_image")(g, grid, list(input.shape[2:]), *rest) if input.requires_grad else None
+        if interpolation_mode == NEAREST:   # samples jump from element to element: flat wherever they are smooth
+            return {"input": to_image, "grid": grid.new_zeros(grid.shape)}
+        to_grid = find_op("_grid_sampler_grid")(g, input, grid, *rest) if grid.requires_grad else None
+        return {"input": to_image, "grid": to_grid}
+
+
+class GridSampler2d(GridSampler):
+    """Samples of images with two dims."""
+
+    schema = "grid_sampler_2d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor"
+    function = True
+
+
+class GridSampler3d(GridSampler):
+    """Samples of images with three dims."""
+
+    schema = "grid_sampler_3d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor"
+    function = True
+
+
+def no_third_gradient(*_: Any) -> Any:
+    """Raised where a third gradient is asked for; PyTorch has none either."""
+    raise RuntimeError("grid_sample: the derivative of its second gradient is not implemented")
+
+
+class GridSamplerAlong(GridSampler):
+    """How samples change as the grid moves in a direction."""
+
+    schema = "_grid_sampler_along(Tensor input, Tensor grid, Tensor direction, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor"
+
+    def vjp(self, g):
+        return no_third_gradient()
+
+
+class GridSamplerImage(GridOp):
+    """The gradient for the image: every sample's gradient added to the corners it mixed."""
+
+    schema = "_grid_sampler_image(Tensor g, Tensor grid, int[] sizes, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor"
+
+    def vjp(self, gg, g, grid, interpolation_mode, padding_mode, align_corners):
+        rest = (interpolation_mode, padding_mode, align_corners)
+        sampled = find_op("grid_sampler_2d" if gg.ndim == 4 else "grid_sampler_3d")(gg, grid, *rest)
+        return {"g": sampled, "grid": find_op("_grid_sampler_grid")(g, gg, grid, *rest)}
+
+    def plan(self, args):
+        g, grid, *direction, sizes, mode, padding, corners = args
+        tensors = (g, grid, *direction)
+        if not all(t._is_contiguous() for t in tensors):
+            return None
+        form = Form(len(sizes), mode, padding, corners, bool(direction))
+        n, channels, *out = g.shape
+        blocks = -(-channels // BLOCK)
+        width, count = out[-1], corner_count(form)
+        rows_ = [("i64", count * width), (compute_code(g.dtype.code), count * width)]
+        return self.finish(form, tensors, (n, channels, *sizes), [channels, *out, *sizes, blocks], n * blocks, 1, rows_)
+
+    def build(self, form, code):
+        names, compute, target = Names(form), compute_code(code), 2 + form.directed
+        chunk = idiv(var("begin"), var("grain")) * (const(names.count, "i64") * names.row)
+        body: list[Statement] = [
+            Local("batch", idiv(var("i"), var("blocks"))), Local("low", irem(var("i"), var("blocks")) * const(BLOCK, "i64")),
+            Local("high", min_(var("low") + const(BLOCK, "i64"), var("channels"))), Local("own", chunk), Local("own.numbers", chunk),
+        ]  # fmt: skip
+        first = var("batch") * var("channels") + var("low")
+        clear = Store(target, first * names.plane + var("z"), const(0, code))
+        body.append(For("z", ZERO, (var("high") - var("low")) * names.plane, (clear,), vector=True))
+        lines = ONE
+        for size in names.outer:
+            lines = lines * var(size)
+        line = (var("batch") * lines + var("h")) * names.row
+        fill = prepare(form, code, 1, names, target + 1, target + 2, line, slopes=False)
+        plane = var("batch") * var("channels") + var("c")
+        source = (plane * lines + var("h")) * names.row + var("x")
+        adds: list[Statement] = [Local("g", cast(load(0, source, code), compute))]
+        for k in range(names.count):
+            at = f"at{k}"
+            adds.append(Local(at, plane * names.plane + load(target + 1, names.scratch(k, var("x")), "i64")))
+            more = cast(load(target, var(at), code), compute) + var("g", compute) * load(target + 2, names.scratch(k, var("x")), compute)
+            adds.append(Store(target, var(at), cast(more, code)))
+        body.append(For("h", ZERO, lines, (fill, For("c", var("low"), var("high"), (For("x", ZERO, names.row, tuple(adds)),)))))
+        return Nest("grid_sampler_image", operands([code] * target, [code], ["i64", compute]), (*names.params, "blocks", "grain"), rows(*body))
+
+
+class GridSamplerImageAlong(GridSamplerImage):
+    """How the image's gradient changes as the grid moves in a direction."""
+
+    schema = "_grid_sampler_image_along(Tensor g, Tensor grid, Tensor direction, int[] sizes, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor"
+
+    def vjp(self, gg):
+        return no_third_gradient()
+
+
+class GridSamplerGrid(GridOp):
+    """The gradient for the grid: how the samples change as the corners' weights do."""
+
+    schema = "_grid_sampler_grid(Tensor g, Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor"
+
+    def vjp(self, gg, g, input, grid, interpolation_mode, padding_mode, align_corners):
+        rest = (interpolation_mode, padding_mode, align_corners)
+        return {
+            "g": find_op("_grid_sampler_along")(input, grid, gg, *rest),
+            "input": find_op("_grid_sampler_image_along")(g, grid, gg, list(input.shape[2:]), *rest),
+            "grid": find_op("_grid_sampler_grid_along")(g, input, grid, gg, *rest),
+        }
+
+    def plan(self, args):
+        g, input, grid, *direction, mode, padding, corners = args
+        tensors = (g, input, grid, *direction)
+        if not all(t._is_contiguous() for t in tensors):
+            return None
+        n, channels, *space = input.shape
+        form = Form(len(space), mode, padding, corners, bool(direction))
+        out = list(g.shape[2:])
+        width, count = out[-1], corner_count(form)
+        compute = compute_code(g.dtype.code)
+        rows_ = [("i64", count * width), (compute, count * form.count * width), (compute, form.count * width)]
+        grain = max(1, GRAIN // max(1, width * count * channels))
+        return self.finish(form, tensors, tuple(grid.shape), [channels, *out, *space], n * product(out[:-1]), grain, rows_)
+
+    def build(self, form, code):
+        names, compute, dims = Names(form), compute_code(code), range(form.count)
+        target = 3 + form.directed
+        places, numbers, sums = target + 1, target + 2, target + 3
+        chunk = idiv(var("begin"), var("grain"))
+        body: list[Statement] = [*unravel(var("i"), names.outer, "o")]
+        body += [Local("own", chunk * (const(names.count, "i64") * names.row)), Local("own.numbers", var("own") * const(form.count, "i64"))]
+        body.append(Local("own.sums", chunk * (const(form.count, "i64") * names.row)))
+        body.append(prepare(form, code, 2, names, places, numbers, var("i") * names.row, slopes=True))
+
+        def total(d: int, at: Value) -> Value:
+            return var("own.sums") + const(d, "i64") * names.row + at
+
+        body.append(For("z", ZERO, names.row, tuple(Store(sums, total(d, var("z")), const(0, compute)) for d in dims), vector=True))
+        plane = var("o.rest") * var("channels") + var("c")
+        source = plane
+        for d, size in enumerate(names.outer):
+            source = source * var(size) + var(f"o{d}")
+        inner: list[Statement] = [Local("g", cast(load(0, source * names.row + var("x"), code), compute))]
+        for k in range(names.count):
+            place = load(places, names.scratch(k, var("x")), "i64")
+            inner.append(Local(f"v{k}", cast(load(1, plane * names.plane + place, code), compute)))
+        for d in dims:
+            change = const(0, compute)
+            for k in range(names.count):
+                slope = load(numbers, var("own.numbers") + const(k * form.count + d, "i64") * names.row + var("x"), compute)
+                change = change + select(eq(slope, const(0, compute)), const(0, compute), slope * var(f"v{k}", compute))
+            inner.append(Local(f"sum{d}", load(sums, total(d, var("x")), compute) + var("g", compute) * change))
+        inner += [Store(sums, total(d, var("x")), var(f"sum{d}", compute)) for d in dims]
+        body.append(For("c", ZERO, var("channels"), (For("x", ZERO, names.row, tuple(inner)),)))
+        at = (var("i") * names.row + var("y")) * const(form.count, "i64")
+        body.append(For("y", ZERO, names.row, tuple(Store(target, at + const(d, "i64"), cast(load(sums, total(d, var("y")), compute), code)) for d in dims)))
+        return Nest("grid_sampler_grid", operands([code] * target, [code], ["i64", compute, compute]), (*names.params, "grain"), rows(*body))
+
+
+class GridSamplerGridAlong(GridSamplerGrid):
+    """How the grid's gradient changes as the grid moves in a direction."""
+
+    schema = "_grid_sampler_grid_along(Tensor g, Tensor input, Tensor grid, Tensor direction, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor"
+
+    def vjp(self, gg):
+        return no_third_gradient()
+
+
+def check_grid(name: str, input: Any, grid: Any, mode: int, padding: int, corners: bool) -> Form:
+    """The form of a call; raises for tensors that do not go together."""
+    count = input.ndim - 2
+    if input.device != grid.device:
+        raise RuntimeError(f"{name}: expected input and grid to be on same device, but input is on {input.device} and grid is on {grid.device}")
+    if count not in (2, 3) or grid.ndim != input.ndim:
+        raise RuntimeError(f"{name}: expected 4D or 5D input and grid with same number of dimensions, but got input with sizes {list(input.shape)} and grid with sizes {list(grid.shape)}")
+    if input.shape[0] != grid.shape[0]:
+        raise RuntimeError(f"{name}: expected grid and input to have same batch size, but got input with sizes {list(input.shape)} and grid with sizes {list(grid.shape)}")
+    if grid.shape[-1] != count:
+        raise RuntimeError(f"{name}: expected grid to have size {count} in last dimension, but got grid with sizes {list(grid.shape)}")
+    if 0 in input.shape[2:]:
+        raise RuntimeError(f"{name}: expected input to have non-empty spatial dimensions, but input has sizes {list(input.shape)}")
+    if input.dtype is not grid.dtype:
+        raise RuntimeError(f"{name}: expected input and grid to have same dtype, but input has {input.dtype.name} and grid has {grid.dtype.name}")
+    if not input.dtype.is_floating_point:
+        raise NotImplementedError(f'"{name}" not implemented for {input.dtype.name}')
+    if mode == BICUBIC and count == 3:
+        raise RuntimeError(f"{name}: bicubic interpolation only supports 4D input")
+    return Form(count, mode, padding, bool(corners))
