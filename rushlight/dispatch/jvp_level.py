@@ -125,7 +125,14 @@ def tangents_of(overload: Any, values: tuple, places: list, result: Any) -> list
     definition = overload.definition
     outs = list(result) if isinstance(result, (tuple, list)) else [result]
     if overload.is_view:
-        made = overload.call(places[0][2], *values[1:])
+        tangent = places[0][2]
+        try:
+            made = overload.call(tangent, *values[1:])
+        except RuntimeError:
+            if tangent.stride() == values[0].stride():
+                raise
+            # The value was copied into another order before it was viewed; its tangent was not.
+            made = overload.call(_C.empty(tangent.shape, values[0].stride(), tangent.dtype, tangent.device).copy_(tangent), *values[1:])
         return list(made) if isinstance(made, (tuple, list)) else [made]
     if not definition.differentiable or not overload.records:
         if definition.custom:

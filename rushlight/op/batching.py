@@ -14,6 +14,7 @@ level below sees ordinary calls.
     extern        what the definition declares:
 
 `batch = "leading"`: the op takes any number of leading batch dims.   `batch = "dim"`: it works along `dim`.
+`batch = "merged"`: every tensor has one batch dim in front, which takes the examples in.
 `batch = "rows"`: a body with a derivative of its own.   `batch = "data"`: its result's shape depends on data: refused.
 `batch = "random"`: it draws numbers (`random.py` has the rules).   `vmap(self, level, overload, args)`: a rule of its own.
 `batch = "loop"`, the default of externs: one example after another, with a warning.
@@ -228,6 +229,13 @@ def leading(level: VmapLevel, overload: Any, args: tuple) -> Any:
     return args[0] if overload.inplace else wrapped(result, level)
 
 
+def merged(level: VmapLevel, overload: Any, args: tuple) -> Any:
+    """Ops whose tensors all have a batch dim in front: the examples become part of it."""
+    count = level.batch_size
+    result = overload.call(*map_args(lambda t: expanded(t, level).flatten(0, 1), args))
+    return wrapped(map_tensors(lambda r: r.unflatten(0, (count, r.shape[0] // max(1, count))), result), level)
+
+
 def data_dependent(level: VmapLevel, overload: Any, args: tuple) -> Any:
     """Examples would have results of different shapes."""
     raise RuntimeError(
@@ -275,7 +283,7 @@ def map_like(first: Any, parts: list[Any]) -> Any:
 # --- which rule -------------------------------------------------------------------------------------------------------------
 
 DECLARED: dict[str, Callable] = {
-    "leading": leading, "dim": along_dim, "new dim": along_dim, "rows": body, "data": data_dependent, "loop": loop, "body": body,
+    "leading": leading, "merged": merged, "dim": along_dim, "new dim": along_dim, "rows": body, "data": data_dependent, "loop": loop, "body": body,
 }  # fmt: skip
 KINDS: tuple[tuple[type, Callable], ...] = (
     (Pointwise, pointwise), (Reduction, reduction), (View, view), (Indexed, indexed), (Scan, along_dim), (Fused, fused),

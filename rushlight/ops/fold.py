@@ -14,6 +14,7 @@ from rushlight import _C
 from rushlight.loops.expr import cast, const, idiv, irem, load, lt, max_, min_, select, var
 from rushlight.loops.nest import For, If, Local, Nest, Statement, Store, operands, rows
 from rushlight.op import find_op
+from rushlight.op.batching import leading, merged
 from rushlight.op.definition import KIND_PLANNED, OpDefinition
 from rushlight.op.pointwise import compile_for, compute_code
 from rushlight.op.reduction import GRAIN, as_step, product
@@ -30,6 +31,7 @@ class Columns(OpDefinition):
 
     method = out = False
     kind = KIND_PLANNED
+    unbatched: int      # dims of an argument without a batch
 
     @cached_property
     def kernels(self) -> dict[tuple, Any]:
@@ -52,6 +54,10 @@ class Columns(OpDefinition):
             found = self.kernels[key] = as_step(compile_for(t.device, build(t.dtype.code)))
         return found
 
+    def vmap(self, level: Any, overload: Any, args: tuple) -> Any:
+        """Examples are one batch of images, or join the batch dim they have."""
+        return (leading if args[0].ndim == self.unbatched else merged)(level, overload, args)
+
     def run(self, input: Any, *args: Any) -> Any:
         """Inputs in another memory order are copied first."""
         input = input.contiguous()
@@ -64,6 +70,7 @@ class Unfold(Columns):
     schema = "im2col(Tensor input, int[2] kernel_size, int[2] dilation=1, int[2] padding=0, int[2] stride=1) -> Tensor"
     aliases = ("nn.functional.unfold",)
     function = True
+    unbatched = 3
 
     def plan(self, args):
         input = args[0]
@@ -95,6 +102,7 @@ class Fold(Columns):
     schema = "col2im(Tensor input, int[2] output_size, int[2] kernel_size, int[2] dilation=1, int[2] padding=0, int[2] stride=1) -> Tensor"
     aliases = ("nn.functional.fold",)
     function = True
+    unbatched = 2
 
     def plan(self, args):
         input, size = args[0], per_dim("fold", "output_size", args[1], 2)

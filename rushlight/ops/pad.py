@@ -38,6 +38,7 @@ class ConstantPad(OpDefinition):
 
     schema = "constant_pad_nd(Tensor input, int[] pad, Scalar value=0) -> Tensor"
     method = False
+    batch = "leading"
     kind = KIND_PLANNED
 
     @cached_property
@@ -150,6 +151,7 @@ class _ByIndex(OpDefinition):
     """What padding through tables and its gradient share."""
 
     function = method = out = False
+    batch = "leading"
     kind = KIND_PLANNED
     build: Any
 

@@ -94,6 +94,7 @@ class MaxPoolBackward(OpDefinition):
     """The gradient of a max pool, from the positions of its maxima. The pool's input counts by its shape alone."""
 
     function = method = out = False
+    batch = "rows"
     count: int
 
     def vjp(self, g, indices):
@@ -240,7 +241,7 @@ class FractionalMaxPool(Composite):
         if samples is None:
             samples = find_op("rand")((*lead, count), dtype=input.dtype, device=input.device)
         self.check_samples(samples, input, lead)
-        values, indices = find_op("_fractional_max")(input, samples.contiguous(), kernel, sizes)
+        values, indices = find_op("_fractional_max")(input, samples[: lead[0]].contiguous(), kernel, sizes)
         return (values, indices) if return_indices else values
 
     def check_samples(self, samples: Any, input: Any, lead: tuple[int, int]) -> None:

@@ -17,7 +17,30 @@ from itertools import product as combinations
 from typing import Any, NamedTuple
 
 from rushlight import _C
-from rushlight.loops.expr import Value, abs_, and_, cast, const, eq, floor, ge, gt, idiv, irem, le, load, lt, max_, min_, ne, rewrite, rint, select, trunc, var
+from rushlight.loops.expr import (
+    Value,
+    abs_,
+    and_,
+    cast,
+    const,
+    eq,
+    floor,
+    ge,
+    gt,
+    idiv,
+    irem,
+    le,
+    load,
+    lt,
+    max_,
+    min_,
+    ne,
+    rewrite,
+    rint,
+    select,
+    trunc,
+    var,
+)
 from rushlight.loops.nest import For, Local, Nest, Statement, Store, operands, rows
 from rushlight.op import find_op
 from rushlight.op.definition import KIND_PLANNED, OpDefinition
@@ -211,6 +234,7 @@ class GridOp(OpDefinition):
     """What sampling and its gradients share."""
 
     function = method = out = False
+    batch = "merged"
     kind = KIND_PLANNED
 
     @cached_property

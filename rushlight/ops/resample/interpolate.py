@@ -39,7 +39,7 @@ def resample(name: str, input: Any, sizes: Sequence[int], mode: int, corners: bo
         axes.append(Axis(RESAMPLE, n, out, mode, int(corners), to_bits(factor), bits, int(antialias)))
     if dtype is _C.uint8 and not picks:
         for d in range(count - 1, -1, -1):
-            input = find_op("_window_bytes")(input, d + 2, pack([axes[d]]))
+            input = find_op("_window_bytes")(input, d - count, pack([axes[d]]))
         return input
     return find_op("_window_sum")(input, pack(axes))
 

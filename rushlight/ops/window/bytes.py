@@ -25,10 +25,11 @@ MOST_BITS = 22
 
 
 class WindowBytes(OpDefinition):
-    """Weighted sums along `dim` of a uint8 tensor."""
+    """Weighted sums along `dim`, counted from the end, of a uint8 tensor."""
 
     schema = "_window_bytes(Tensor input, int dim, int[] axes) -> Tensor"
     function = method = out = False
+    batch = "leading"
     differentiable = False
     kind = KIND_PLANNED
 
@@ -46,6 +47,7 @@ class WindowBytes(OpDefinition):
         spatial, device = input.ndim - 2, input.device
         if not is_dense(input, spatial):
             return None
+        dim += input.ndim
         shape = (*input.shape[:dim], axis.target, *input.shape[dim + 1 :])
         channels = is_channels_last(input, spatial)
         strides = channels_last_strides(shape) if channels else contiguous_strides(shape)

@@ -27,6 +27,7 @@ class FractionalMax(OpDefinition):
 
     schema = "_fractional_max(Tensor input, Tensor samples, int[] kernel, int[] sizes) -> (Tensor, Tensor)"
     function = method = out = False
+    batch = "leading"
     kind = KIND_PLANNED
 
     @cached_property

@@ -45,6 +45,7 @@ class WindowMax(OpDefinition):
 
     schema = "_window_max(Tensor input, int[] axes, int index) -> (Tensor, Tensor)"
     function = method = out = False
+    batch = "leading"
     kind = KIND_PLANNED
 
     @cached_property
@@ -229,6 +230,7 @@ class WindowMaxBackward(OpDefinition):
 
     schema = "_window_max_backward(Tensor g, Tensor indices, int[] sizes, bool checked) -> Tensor"
     function = method = out = False
+    batch = "leading"
     kind = KIND_PLANNED
 
     @cached_property

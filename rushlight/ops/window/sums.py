@@ -45,6 +45,7 @@ class WindowSum(OpDefinition):
 
     schema = "_window_sum(Tensor input, int[] axes) -> Tensor"
     function = method = out = False
+    batch = "leading"
     kind = KIND_PLANNED
 
     @cached_property
