@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .. import _C
-from ..op import Extern, find_op
+from ..op import Composite, Extern, find_op
 from ..op.blocks import SCRATCH, Block, Call, Form, Loop, When, product, step
 from ..op.definition import KIND_PLANNED
 from ..op.pointwise import compile_for
@@ -339,3 +339,55 @@ def ungrouped(d: Any, like: Any) -> Any:
     return d if d.shape[1] == heads else d.reshape(d.shape[0], heads, -1, *d.shape[2:]).sum(2)
 
 
+
+
+# --- the forms of other devices, by their names -----------------------------------------------------------------------------------
+
+
+class FlashAttentionForward(Composite):
+    """Blocked attention over [batch, length, heads, width], as graphs made for accelerators name it. Dense batches only."""
+
+    schema = (
+        "_flash_attention_forward(Tensor query, Tensor key, Tensor value, Tensor? cum_seq_q, Tensor? cum_seq_k, int max_q, int max_k, float dropout_p, "
+        "bool is_causal, bool return_debug_mask, *, float? scale=None, int? window_size_left=None, int? window_size_right=None, Tensor? seqused_k=None, "
+        "Tensor? alibi_slopes=None, Tensor? block_table=None, int? num_splits=None) -> "
+        "(Tensor output, Tensor softmax_logsumexp, Tensor rng_state, Tensor unused, Tensor debug_attn_mask)"
+    )
+    function = method = out = False
+
+    def compute(self, query, key, value, cum_seq_q, cum_seq_k, max_q, max_k, dropout_p, is_causal, return_debug_mask, scale, window_size_left, window_size_right, seqused_k, alibi_slopes, block_table, num_splits):
+        given = {
+            "cum_seq_q": cum_seq_q, "cum_seq_k": cum_seq_k, "window_size_left": window_size_left, "window_size_right": window_size_right,
+            "seqused_k": seqused_k, "alibi_slopes": alibi_slopes, "block_table": block_table,
+        }  # fmt: skip
+        refuse("_flash_attention_forward", dropout_p, given)
+        made, log = find_op("_scaled_dot_product_flash_attention_for_cpu")(*(t.transpose(1, 2) for t in (query, key, value)), 0.0, is_causal, scale=scale)
+        nothing = query.new_empty((0,))
+        return made.transpose(1, 2), log, nothing, nothing, nothing
+
+
+class EfficientAttentionForward(Composite):
+    """Blocked attention over [batch, length, heads, width] with a bias added to the scores. Dense batches only."""
+
+    schema = (
+        "_efficient_attention_forward(Tensor query, Tensor key, Tensor value, Tensor? bias, Tensor? cu_seqlens_q, Tensor? cu_seqlens_k, int? max_seqlen_q, "
+        "int? max_seqlen_k, float dropout_p, int custom_mask_type, bool compute_log_sumexp=False, *, float? scale=None, Tensor? seqlen_k=None, "
+        "int? window_size=None) -> (Tensor, Tensor, Tensor, Tensor, int, int)"
+    )
+    function = method = out = False
+
+    def compute(self, query, key, value, bias, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, dropout_p, custom_mask_type, compute_log_sumexp, scale, seqlen_k, window_size):
+        refuse("_efficient_attention_forward", dropout_p, {"cu_seqlens_q": cu_seqlens_q, "cu_seqlens_k": cu_seqlens_k, "seqlen_k": seqlen_k, "window_size": window_size})
+        if custom_mask_type not in (0, 1):
+            raise NotImplementedError(f"_efficient_attention_forward: custom_mask_type must be 0 (none) or 1 (causal from the upper left), got {custom_mask_type}")
+        q, k, v = (t.transpose(1, 2) for t in (query, key, value))
+        made, log = find_op("_scaled_dot_product_flash_attention_for_cpu")(q, k, v, 0.0, custom_mask_type == 1, attn_mask=bias, scale=scale)
+        nothing = query.new_empty((), dtype=_C.int64)
+        return made.transpose(1, 2), log if compute_log_sumexp else log.new_empty((*log.shape[:2], 0)), nothing, nothing, query.shape[1], key.shape[1]
+
+
+def refuse(name: str, dropout_p: float, given: dict[str, Any]) -> None:
+    """Raise for what the CPU's blocks do not do."""
+    wanted = [n for n, value in given.items() if value is not None]
+    if dropout_p != 0 or wanted:
+        raise NotImplementedError(f"{name}: not supported on the CPU: {', '.join(wanted) or f'dropout_p={dropout_p}'}")

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import math
+import sys
+from pathlib import Path
 
 import pytest
 
-import rushlight as rl
-from rushlight.nn.attention import SDPBackend, sdpa_kernel
-from rushlight.nn.attention.bias import CausalBias, causal_lower_right, causal_upper_left
-from tests.ops.parity import agree, compare, gradients_agree, ours, torch
+torch = pytest.importorskip("torch")
+
+sys.path.insert(0, str(Path(__file__).parent))
+from parity import agree, compare, gradients_agree, ours  # noqa: E402
+
+import rushlight as rl  # noqa: E402
+from rushlight.nn.attention import SDPBackend, sdpa_kernel  # noqa: E402
+from rushlight.nn.attention.bias import CausalBias, causal_lower_right, causal_upper_left  # noqa: E402
 
 SIZES = [(1, 1, 1, 1, 1), (2, 3, 64, 64, 8), (1, 2, 65, 130, 16), (1, 1, 130, 65, 4), (1, 2, 70, 1100, 8), (1, 1, 600, 600, 16)]
 

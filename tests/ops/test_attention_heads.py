@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import pytest
 
-from tests.ops.parity import agree, gradients_agree, torch
+torch = pytest.importorskip("torch")
+
+sys.path.insert(0, str(Path(__file__).parent))
+from parity import agree, gradients_agree  # noqa: E402
 
 WIDTH, HEADS, BATCH, QUERIES, KEYS = 8, 2, 3, 5, 6
 
