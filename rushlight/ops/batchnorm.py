@@ -4,8 +4,9 @@ Enters: a tensor [N, C, ...] with optional running statistics, weight and bias p
 tensor, running statistics moved in place where given. Refuses: integer and complex tensors, statistics of one value,
 parameters whose size is not the number of channels.
 
-All of them come down to three kernels: mean and variance (a reduction), one pointwise pass that scales, and for the
-gradient one row program that folds `grad` and `grad * (input - mean)` in a single reading.
+Rows that fit in cache are one kernel forward and one backward (segment_norm.py). Others come down to three: mean and
+variance (a reduction), one pointwise pass that scales, and for the gradient one row program that folds `grad` and
+`grad * (input - mean)` in a single reading.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from ..autograd import is_grad_enabled, no_grad
 from ..op import Composite, Fused, Pointwise, Promote, find_op
 from ..op.reduction import product
 from .normalize import through_body
+from .segment_norm import channels_of, groups_of
 
 HALVES = (_C.float16, _C.bfloat16)
 
@@ -93,6 +95,11 @@ def channel_sums(grad: Any, input: Any, mean: Any) -> tuple[Any, Any]:
     return tuple(t.reshape(count, channels).sum(0) for t in sums)
 
 
+def is_dense(*tensors: Any) -> bool:
+    """Whether the elements of all given tensors lie in order."""
+    return all(t is None or t._is_contiguous() for t in tensors)
+
+
 def moments(input: Any, dims: tuple[int, ...]) -> tuple[Any, Any]:
     """Mean and variance (divided by the count) over `dims`; half types in float32."""
     wide = input.to(_C.float32) if input.dtype in HALVES else input
@@ -115,6 +122,9 @@ class ChannelNorm(Composite):
     function = method = out = False
 
     def compute(self, input, weight, bias, eps):
+        rows = channels_of(input.shape, product(input.shape[2:]))
+        if is_dense(input, weight, bias) and rows.fits(input.itemsize):
+            return find_op("_segment_norm")(input, weight, bias, *rows, eps)
         mean, variance = moments(input, (0, *range(2, input.ndim)))
         invstd = (variance + eps).rsqrt()
         scale = invstd if weight is None else invstd * weight
@@ -139,6 +149,10 @@ class ChannelNormBackward(Composite):
     function = method = out = False
 
     def compute(self, grad, input, weight, mean, invstd, eps):
+        rows = channels_of(input.shape, product(input.shape[2:]))
+        if is_dense(input, weight) and rows.fits(2 * input.itemsize):
+            made, totals, dots = find_op("_segment_norm_backward")(grad.contiguous(), input, mean, invstd, weight, *rows)
+            return made, dots.sum(1) * invstd, totals.sum(1)
         total, dot = channel_sums(grad, input, mean)
         count = max(1, input.numel() // max(1, input.shape[1]))
         scale = invstd if weight is None else invstd * weight
@@ -348,6 +362,10 @@ class GroupNormRows(Composite):
     def compute(self, input, weight, bias, groups, eps):
         items, channels = input.shape[:2]
         length = product(input.shape[2:])
+        rows = groups_of(input.shape, length, groups)
+        if is_dense(input, weight, bias) and rows.fits(input.itemsize):
+            result, mean, rstd, _ = find_op("_segment_norm")(input, weight, bias, *rows, eps)
+            return result, mean.reshape(items, groups), rstd.reshape(items, groups)
         mean, variance = moments(input.reshape(items * groups, channels // groups * length), (1,))
         rstd = (variance + eps).rsqrt()
         mean, rstd = mean.reshape(items, groups), rstd.reshape(items, groups)
@@ -400,6 +418,12 @@ class GroupNormRowsBackward(Composite):
     def compute(self, grad, input, weight, mean, rstd, groups, eps):
         items, channels = input.shape[:2]
         length = product(input.shape[2:])
+        rows = groups_of(input.shape, length, groups)
+        if is_dense(input, weight) and rows.fits(2 * input.itemsize):
+            flat = [t.reshape(-1) for t in (mean, rstd)]
+            made, totals, dots = find_op("_segment_norm_backward")(grad.contiguous(), input, *flat, weight, *rows)
+            d_weight = (dots.reshape(items, groups, -1) * rstd.unsqueeze(2)).sum(0).reshape(-1)
+            return made, d_weight, totals.reshape(items, channels).sum(0)
         grad, x = grad.reshape(items, channels, length), input.reshape(items, channels, length)
         mean, wide = per_channel(mean, channels), per_channel(rstd, channels)
         if length == 1:
