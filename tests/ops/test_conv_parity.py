@@ -1,0 +1,196 @@
+"""Convolutions against PyTorch where its op records do not look: sizes that fill tiles, mirrored strides, layouts, gradients."""
+
+from __future__ import annotations
+
+import random
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+sys.path.insert(0, str(Path(__file__).parent))
+from parity import agree, compare, gradients_agree, ours, theirs  # noqa: E402
+
+import rushlight as rl  # noqa: E402
+
+
+def sample(*shape: int, dtype: Any = torch.float64, seed: int = 0) -> Any:
+    g = torch.Generator().manual_seed(seed + sum(shape) * 7 + len(shape))
+    return torch.randn(shape, generator=g, dtype=torch.float64).to(dtype)
+
+
+def problem(seed: int) -> tuple[tuple, list[Any]]:
+    """A random geometry that PyTorch accepts: (arguments after the bias), tensors."""
+    pick = random.Random(seed)
+    while True:
+        dims, transposed, groups = pick.choice((1, 2, 2, 3)), pick.random() < 0.4, pick.choice((1, 1, 2, 3))
+        few = pick.random() < 0.8
+        channels, outs = pick.choice((1, 2, 5) if few else (17, 40)), pick.choice((1, 2, 9) if few else (8, 33))
+        kernel, stride, padding, dilation = ([pick.choice(options) for _ in range(dims)] for options in ((1, 2, 3, 5), (1, 1, 2, 3), (0, 1, 2), (1, 1, 2, 3)))
+        sizes = [pick.randint(1, {1: 60, 2: 20, 3: 8}[dims]) for _ in range(dims)]
+        extra = [pick.randrange(max(s, d)) if transposed else 0 for s, d in zip(stride, dilation, strict=True)]
+        spatial = list(zip(sizes, kernel, stride, padding, dilation, extra, strict=True))
+        results = [(n - 1) * s - 2 * p + d * (k - 1) + e + 1 if transposed else n + 2 * p - d * (k - 1) for n, k, s, p, d, e in spatial]
+        if min(results) < 1:
+            continue
+        weight = (channels * groups, outs) if transposed else (outs * groups, channels)
+        tensors = [sample(pick.randint(1, 4), channels * groups, *sizes), sample(*weight, *kernel, seed=1), sample(outs * groups, seed=2)]
+        return (stride, padding, dilation, transposed, extra, groups), tensors
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_geometries_agree_with_their_gradients(seed: int) -> None:
+    rest, tensors = problem(seed)
+    agree(lambda m, x, w, b: m.convolution(x, w, b, *rest), *tensors, rtol=1e-11)
+    gradients_agree(lambda m, x, w, b: m.convolution(x, w, b, *rest), *tensors, second=seed % 4 == 0)
+
+
+@pytest.mark.parametrize("shape", [
+    (2, 64, 33, 20, 3, 1, 1, 1), (1, 3, 40, 24, 7, 2, 3, 1), (3, 96, 4, 40, 3, 1, 1, 1), (2, 40, 17, 3, 1, 1, 0, 1), (1, 1, 300, 5, 3, 1, 1, 1), (2, 12, 70, 12, 5, 2, 2, 12),
+])  # fmt: skip
+def test_blocks_and_edges_of_single_precision(shape: tuple) -> None:
+    n, c, size, o, k, s, p, groups = shape
+    x, w, b = sample(n, c, size, size), sample(o, c // groups, k, k, seed=1), sample(o, seed=2)
+    want = torch.nn.functional.conv2d(x, w, b, s, p, 1, groups)
+    mine = [ours(t.float()).requires_grad_() for t in (x, w, b)]
+    got = rl.nn.functional.conv2d(*mine, s, p, 1, groups)
+    scale = want.abs().max()
+    assert (theirs(got).double() - want).abs().max() < 2e-6 * scale
+    g = sample(*want.shape, seed=3)
+    wanted = torch.autograd.grad(torch.nn.functional.conv2d(*(t.requires_grad_() for t in (x, w, b)), s, p, 1, groups), (x, w, b), g)
+    for a, e in zip(rl.autograd.grad(got, mine, ours(g.float())), wanted, strict=True):
+        assert (theirs(a).double() - e).abs().max() < 4e-6 * e.abs().max()
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_results_do_not_depend_on_threads(threads: int) -> None:
+    x, w = (ours(t.float()).requires_grad_() for t in (sample(4, 32, 30, 30), sample(48, 32, 3, 3)))
+    before = rl.get_num_threads()
+    found = []
+    for count in (threads, 2):
+        rl.set_num_threads(count)
+        y = rl.conv2d(x, w, None, 1, 1)
+        found.append([y, *rl.autograd.grad(y.square().sum(), (x, w))])
+    rl.set_num_threads(before)
+    for a, b in zip(*found, strict=True):
+        assert rl.equal(a, b)
+
+
+def test_channels_last_goes_in_and_comes_out() -> None:
+    for dims, order in ((2, "channels_last"), (3, "channels_last_3d")):
+        x, w = sample(2, 6, *(5,) * dims, dtype=torch.float32), sample(4, 6, *(3,) * dims, dtype=torch.float32, seed=1)
+        for a, b in ((x.contiguous(memory_format=getattr(torch, order)), w), (x, w.contiguous(memory_format=getattr(torch, order)))):
+            for transposed in (False, True)[: 4 - dims]:   # what PyTorch does in 3-D depends on the library that runs it
+                kernel = b.transpose(0, 1) if transposed else b
+                rest = (None, (1,) * dims, (1,) * dims, (1,) * dims, transposed, (0,) * dims, 1)
+                want, got = torch.convolution(a, kernel, *rest), rl.convolution(ours(a), ours(kernel), *rest)
+                compare(want, got, 1e-5)
+                assert want.stride() == got.stride()
+
+
+def test_views_are_read_where_they_are() -> None:
+    x, w = sample(3, 8, 9, 30), sample(5, 4, 3, 3, seed=1)
+    for view in (x[:, ::2, :, ::3], x[:, 2:6, 1:8, 5:25], x[:, :4].transpose(-1, -2), x[:1, :1].expand(3, 4, 9, 30)):
+        agree(lambda m, x, w: m.nn.functional.conv2d(x, w, padding=1), view, w, rtol=1e-12)
+        agree(lambda m, x, w: m.nn.functional.conv2d(x, w.flip(0).transpose(-1, -2), padding=1), view, w, rtol=1e-12)
+
+
+def test_gradient_of_an_expanded_gradient() -> None:
+    x, w = sample(2, 3, 8, 8), sample(4, 3, 3, 3, seed=1)
+    gradients_agree(lambda m, x, w: m.nn.functional.conv2d(x, w).sum(), x, w, second=False)
+
+
+def test_what_is_outside_does_not_meet_what_is_not_finite() -> None:
+    x, w = sample(1, 2, 6, 7), sample(3, 2, 3, 3, seed=1)
+    x[0, 0, 2, 3], x[0, 1, 5, 6] = float("inf"), float("nan")
+    agree(lambda m, x, w: m.nn.functional.conv2d(x, w, padding=2), x, w, rtol=1e-12)
+    agree(lambda m, x, w: m.nn.functional.conv2d(x, w[:2, :1], padding=2, groups=2), x, w, rtol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", ["int64", "int32", "uint8", "complex64", "bfloat16", "float16"])
+def test_other_dtypes(dtype: str) -> None:
+    kind = getattr(torch, dtype)
+    x, w, b = ((sample(*s, seed=i) * 3).to(kind) for i, s in enumerate(((2, 4, 6, 6), (4, 2, 3, 3), (4,))))
+    exact = not (kind.is_floating_point or kind.is_complex)
+    for transposed in (False, True):
+        rest = ((2, 1), (1, 1), (1, 2), transposed, (1, 0) if transposed else (0, 0), 2)
+        wide = torch.complex128 if kind.is_complex else torch.float64
+        args = (*rest[:2], rest[4], rest[5], rest[2]) if transposed else (*rest[:3], rest[5])
+        name, bias = ("conv_transpose2d", None) if transposed else ("conv2d", b)
+        want = getattr(torch, name)(x.to(wide), w.to(wide), None if bias is None else b.to(wide), *args)
+        got = getattr(rl, name)(ours(x), ours(w), None if bias is None else ours(b), *args)
+        assert got.dtype.name == dtype
+        if exact:
+            assert (theirs(got).to(torch.int64) - want.round().to(torch.int64)).remainder(256).eq(0).all()
+        else:
+            assert (theirs(got).to(wide) - want).abs().max() < {"complex64": 1e-5}.get(dtype, 2e-2) * want.abs().max()
+
+
+def test_empty_batches_and_their_gradients() -> None:
+    agree(lambda m, x, w, b: m.nn.functional.conv2d(x, w, b, padding=1), sample(0, 3, 5, 5), sample(4, 3, 3, 3), sample(4))
+    gradients_agree(lambda m, x, w, b: m.nn.functional.conv2d(x, w, b, padding=1), sample(0, 3, 5, 5), sample(4, 3, 3, 3), sample(4), second=False)
+
+
+def test_padding_by_name() -> None:
+    x = sample(2, 3, 9, 10)
+    for kernel, dilation in (((3, 3), 1), ((2, 4), 1), ((4, 3), (2, 2)), ((1, 1), 1)):
+        w = sample(4, 3, *kernel, seed=1)
+        for padding in ("same", "valid"):
+            agree(lambda m, x, w: m.nn.functional.conv2d(x, w, padding=padding, dilation=dilation), x, w, rtol=1e-12)
+            gradients_agree(lambda m, x, w: m.nn.functional.conv2d(x, w, padding=padding, dilation=dilation), x, w, second=False)
+    with pytest.raises(RuntimeError, match="strided"):
+        rl.conv2d(rl.ones(1, 3, 9, 9), rl.ones(4, 3, 3, 3), stride=2, padding="same")
+    with pytest.raises(RuntimeError, match="Invalid padding string"):
+        rl.conv2d(rl.ones(1, 3, 9, 9), rl.ones(4, 3, 3, 3), padding="full")
+
+
+def test_refusals_name_the_problem() -> None:
+    x, w = rl.ones(1, 4, 5, 5), rl.ones(6, 4, 3, 3)
+    for call, text in (
+        (lambda: rl.conv2d(x, rl.ones(6, 3, 3, 3)), "channels"),
+        (lambda: rl.conv2d(x, w, rl.ones(5)), "bias"),
+        (lambda: rl.conv2d(x, rl.ones(6, 4, 7, 7)), "Kernel size"),
+        (lambda: rl.conv2d(x, w, groups=4), "divisible"),
+        (lambda: rl.conv2d(x, w, stride=(1, 2, 3)), "stride"),
+        (lambda: rl.conv2d(x.double(), w), "type"),
+        (lambda: rl.conv2d(rl.ones(5), w), "unbatched"),
+        (lambda: rl.conv_transpose2d(x, rl.ones(4, 2, 3, 3), output_padding=1), "output padding"),
+        (lambda: rl.conv_transpose2d(rl.ones(1, 4, 1, 1), rl.ones(4, 2, 3, 3), padding=5), "too small"),
+    ):
+        with pytest.raises(RuntimeError, match=text):
+            call()
+
+
+def test_gradients_as_functions() -> None:
+    for dims in (1, 2, 3):
+        x, w = sample(2, 4, *(6,) * dims), sample(6, 2, *(3,) * dims, seed=1)
+        rest = (2, 1, 1, 2)
+        g = torch.randn_like(getattr(torch.nn.functional, f"conv{dims}d")(x, w, None, *rest))
+        pairs = [(lib.nn.grad, f"conv{dims}d_input", f"conv{dims}d_weight") for lib in (torch, rl)]
+        wants, gots = ([getattr(space, a)(x.shape, w_, g_, *rest), getattr(space, b)(x_, w.shape, g_, *rest)]
+                       for (space, a, b), (x_, w_, g_) in zip(pairs, ((x, w, g), tuple(map(ours, (x, w, g)))), strict=True))  # fmt: skip
+        compare(wants, gots, 1e-12)
+
+
+def test_backward_as_an_op_obeys_its_mask() -> None:
+    x, w, g = sample(2, 4, 6, 6), sample(4, 3, 3, 3, seed=1), sample(2, 3, 11, 11, seed=2)
+    rest = ([3], (2, 2), (1, 1), (1, 1), True, (0, 0), 1)
+    for mask in ([True, True, True], [True, False, False], [False, True, True]):
+        want = torch.ops.aten.convolution_backward(g, x, w, *rest, mask)
+        compare(list(want), list(rl.ops.aten.convolution_backward(ours(g), ours(x), ours(w), *rest, mask)), 1e-12)
+
+
+def test_time_batch_channels() -> None:
+    agree(lambda m, x, w, b: m.conv_tbc(x, w, b, 2), sample(9, 2, 4), sample(3, 4, 5, seed=1), sample(5), rtol=1e-12)
+    gradients_agree(lambda m, x, w, b: m.conv_tbc(x, w, b, 1), sample(9, 2, 4), sample(3, 4, 5, seed=1), sample(5))
+
+
+def test_shapes_without_data() -> None:
+    x, w = rl.empty(2, 4, 9, 9, device="meta", requires_grad=True), rl.empty(4, 2, 3, 3, device="meta", requires_grad=True)
+    y = rl.conv2d(x, w, None, 2, 1, 1, 2)
+    assert y.device.type == "meta" and tuple(y.shape) == (2, 4, 5, 5)
+    made = rl.autograd.grad(y.sum(), (x, w))
+    assert [tuple(t.shape) for t in made] == [(2, 4, 9, 9), (4, 2, 3, 3)]
