@@ -211,7 +211,7 @@ class CtcLossBackward(Composite):
     def compute(self, grad, log_probs, targets, input_lengths, target_lengths, neg_log_likelihood, log_alpha, blank, zero_infinity):
         inputs, lengths = as_tensor(input_lengths, log_probs), as_tensor(target_lengths, log_probs)
         labels, inputs, lengths = prepared(log_probs, targets, inputs, lengths, blank)
-        wide, skip = extended(labels, lengths, blank, log_probs)
+        wide = extended(labels, lengths, blank, log_probs)[0]
         items, times, width = log_alpha.shape
         if not times or not items:
             return log_probs.new_zeros(log_probs.shape)

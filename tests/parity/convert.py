@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -31,7 +31,7 @@ def _paths() -> dict[int, str]:
               "Tensor": torch.Tensor}
     found: dict[int, str] = {}
     for prefix, space in spaces.items():
-        for name in dir(space):
+        for name in sorted(dir(space), key=lambda name: name.startswith("_")):    # `threshold`, not `_threshold`
             thing = getattr(space, name, None)
             if callable(thing) and not isinstance(thing, type):
                 found.setdefault(id(thing), f"{prefix}.{name}" if prefix else name)
@@ -68,6 +68,8 @@ def function(fn: Any) -> Callable:
     path = _paths().get(id(fn))
     if path is not None:
         return resolve(path)
+    if isinstance(fn, partial):
+        return partial(function(fn.func), *thing(fn.args), **thing(fn.keywords))
     if isinstance(fn, types.FunctionType):
         if fn.__module__.startswith("torch.") and not fn.__module__.startswith("torch.testing"):
             return resolve(_public(fn))
