@@ -106,7 +106,7 @@ _dispatch.install()
 globals().update(_LEGACY_TYPES)
 globals().update(op.published(""))
 
-_SUBPACKAGES = frozenset(("codegen", "devices", "fft", "func", "library", "linalg", "loops", "masked", "nn", "random", "signal", "sparse", "special", "testing", "utils"))
+_SUBPACKAGES = frozenset(("codegen", "devices", "fft", "func", "library", "linalg", "loops", "masked", "nested", "nn", "random", "signal", "sparse", "special", "testing", "utils"))
 
 
 def __getattr__(name: str) -> object:

@@ -46,7 +46,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("tensor",),
     ("serialization",),
     ("library",),
-    ("special", "linalg", "fft", "signal", "masked", "sparse", "distributions"),
+    ("special", "linalg", "fft", "signal", "masked", "nested", "sparse", "distributions"),
     ("utils",),
     ("func",),
     ("nn",),
