@@ -22,7 +22,6 @@ from .. import _C
 from ..codegen import transpose
 from ..loops.expr import (
     Value,
-    and_,
     bitcast,
     cast,
     complex_,
@@ -34,6 +33,7 @@ from ..loops.expr import (
     lt,
     max_,
     min_,
+    or_,
     replace,
     select,
     var,
@@ -97,11 +97,12 @@ class At(tuple):
     def bounded(self, index: Value, size: Value, dim: int = 0, negative: bool = True) -> Value:
         """`index` checked against `size`; with `negative`, counted from the end where below 0."""
         index = cast(index, "i64")
-        low = -size if negative else ZERO
+        # Below 0 where the index is too small or too large, wrapping included: one sign instead of two comparisons.
+        sign = or_(index + size if negative else index, size - ONE - index)
         # Never 0, and without overflow: an index past the limit is reported as the limit.
         shown = max_(min_(index, const(LIMIT, "i64")), const(-LIMIT, "i64"))
         shown = (shown + select(ge(shown, ZERO), ONE, ZERO)) * const(1 << DIM_BITS, "i64") + const(dim, "i64")
-        self.checks.append((and_(ge(index, low), lt(index, size)), shown))
+        self.checks.append((ge(sign, ZERO), shown))
         return select(lt(index, ZERO), index + size, index) if negative else index
 
 
@@ -232,11 +233,11 @@ def checked_loop(name: str, start: Value, stop: Value, checks: Sequence[Check], 
     """A loop over computed places. All places are looked at first, in vectors; then no step has to test its own."""
     if not checks:
         return [For(name, start, stop, (body,), vector=True)]
-    fine = checks[0].condition
-    for check in checks[1:]:
-        fine = and_(fine, check.condition)
-    verified = reduction(name, start, stop, ["fine"], [const(True, "b1")], lambda acc: [and_(acc[0], fine)], lambda a, b: [and_(a[0], b[0])])
-    return [verified, If(var("fine", "b1"), tuple(unrolled(name, start, stop, body)), (For(name, start, stop, (*checks, body)),))]
+    sign = ZERO
+    for check in checks:
+        sign = or_(sign, check.condition.args[0])   # `bounded` made it: negative where the check fails
+    verified = reduction(name, start, stop, ["signs"], [ZERO], lambda acc: [or_(acc[0], sign)], lambda a, b: [or_(a[0], b[0])])
+    return [verified, If(ge(var("signs"), ZERO), tuple(unrolled(name, start, stop, body)), (For(name, start, stop, (*checks, body)),))]
 
 
 def unrolled(name: str, start: Value, stop: Value, body: Store, times: int = 4) -> list[Statement]:
