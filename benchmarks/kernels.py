@@ -126,7 +126,17 @@ ORDER = Group("order", "Sorting, scans, gathers and copies of 1M to 16M floats",
     Case("cat 4 of 2048x512 dim 1", "torch.cat(x, 1)", SETUP + "x = [torch.randn(2048, 512) for _ in range(4)]"),
 ), mean_bar=1.2, worst_bar=0.9)  # fmt: skip
 
-GROUPS = (CONVOLUTION, RESIDUAL, RANDOM, ATTENTION, SHORT, NORMS, ORDER)
+SYSTEMS = """
+A = torch.randn({shape}) + {n} * torch.eye({n})
+H = A @ A.mT
+B = torch.randn({shape})
+"""
+
+LINALG = Group("linalg", "Linear algebra on one matrix of 4, one of 512, and 1000 of 4", tuple(
+    Case(f"{call.split('(')[0]} [{shape}]", f"torch.linalg.{call}", SETUP + SYSTEMS.format(shape=shape, n=n))
+    for shape, n in (("4, 4", 4), ("512, 512", 512), ("1000, 4, 4", 4)) for call in ("inv(A)", "solve(A, B)", "cholesky(H)", "det(A)")), worst_bar=1.0)
+
+GROUPS = (CONVOLUTION, RESIDUAL, RANDOM, ATTENTION, SHORT, NORMS, ORDER, LINALG)
 
 
 def run(session: Session) -> list[Section]:

@@ -20,6 +20,8 @@ enum ArgKind : int64_t {
   kImmediate,   // a, b: sixteen bytes, passed by reference
   kScratch,     // a: bytes of uninitialised memory
   kValue,       // a: passed by value (the hidden lengths of character arguments)
+  kStrip,       // min(a, b - i * a) by reference: the size of strip i of a whole of b, the last of which is shorter
+  kAffine,      // a + i * b by reference
 };
 
 struct Scratch {
@@ -56,13 +58,17 @@ void call_routine(char** ptrs, const int64_t* params, int64_t begin, int64_t end
     abort();
   }
   for (int64_t i = begin; i < end; i++) {
-    int64_t a[kMaxArgs] = {};
+    int64_t a[kMaxArgs] = {}, counted[kMaxArgs];
     int64_t used = 0;
     for (int64_t k = 0; k < count; k++) {
       const int64_t* p = params + kHeader + k * kPerArg;
       if (p[0] == kOperand) a[k] = reinterpret_cast<int64_t>(ptrs[p[1]] + i * p[2]);
       else if (p[0] == kImmediate) a[k] = reinterpret_cast<int64_t>(p + 1);
       else if (p[0] == kValue) a[k] = p[1];
+      else if (p[0] == kStrip || p[0] == kAffine) {
+        counted[k] = p[0] == kStrip ? std::min(p[1], p[2] - i * p[1]) : p[1] + i * p[2];
+        a[k] = reinterpret_cast<int64_t>(counted + k);
+      }
       else {
         a[k] = reinterpret_cast<int64_t>(scratch.data + used);
         used += aligned(p[1]);

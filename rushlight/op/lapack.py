@@ -27,7 +27,7 @@ from .results import result_type
 LETTERS = {"f32": "s", "f64": "d", "c64": "c", "c128": "z"}
 SIZES = {"f32": 4, "f64": 8, "c64": 8, "c128": 16, "i32": 4, "i64": 8}
 REAL = {"c64": "f32", "c128": "f64"}
-OPERAND, IMMEDIATE, SCRATCH, VALUE = range(4)
+OPERAND, IMMEDIATE, SCRATCH, VALUE, STRIP, AFFINE = range(6)
 SHARE = 1 << 16                 # multiply-adds worth a chunk of a batch
 WIDE = 1 << 21                  # multiply-adds from which one matrix is worth the library's threads
 BLOCK = 16                      # columns copied together, so that rows are read a cache line at a time
@@ -64,6 +64,22 @@ class Number:
 
 
 @dataclass(frozen=True, slots=True)
+class Strip:
+    """The size of strip i, where a whole of `total` is cut into strips of `size`."""
+
+    size: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class Affine:
+    """start + i * step, for strip i."""
+
+    start: int
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
 class Block:
     """The matrices of a batch inside a slot; strides and offset in elements."""
 
@@ -85,6 +101,14 @@ class Block:
     def lead(self) -> int:
         """The leading dimension, of column-major blocks."""
         return max(self.col, self.rows, 1)
+
+    def at(self, row: int, col: int, rows: int, cols: int) -> Block:
+        """The block of these sizes from there."""
+        return replace(self, offset=self.offset + row * self.row + col * self.col, rows=rows, cols=cols)
+
+    def every(self, step: int) -> Block:
+        """The same matrix for strip 0, `step` elements further on for each next one."""
+        return replace(self, batch=step)
 
     def top(self, count: int) -> Block:
         """The first `count` rows."""
@@ -204,15 +228,18 @@ class Program:
         """Write ones on the diagonal and zeros elsewhere."""
         self.constant(target, 1, 0, 0)
 
-    def call(self, routine: str, code: str, *args: Any, work: int = 0) -> None:
-        """Call a routine on every matrix: text is a character argument, an int an INTEGER, a Block its matrix."""
+    def call(self, routine: str, code: str, *args: Any, work: int = 0, strips: int | None = None) -> None:
+        """Call a routine on every matrix: text is a character argument, an int an INTEGER, a Block its matrix.
+
+        With `strips` there is one matrix, the calls are for its strips, and blocks step from strip to strip.
+        """
         if not self.count or self.device.type == "meta":
             return
         address = routine_address(LETTERS[code] + routine)
         places, described = describe(args, code, asked(address, args, code) if WORK in args else 0)
-        wide = self.count == 1 and work >= WIDE
+        wide = strips is None and self.count == 1 and work >= WIDE
         params = [address, len(described), int(wide), *(x for arg in described for x in arg)]
-        self.steps.append((_C.routine_kernel(), places, params, self.count, max(1, SHARE // max(1, work)), -1))
+        self.steps.append((_C.routine_kernel(), places, params, self.count if strips is None else strips, max(1, SHARE // max(1, work)), -1))
 
     def status(self, target: Block | None, info: Block, name: str | None = None, explain: Callable | None = None) -> None:
         """Convert the routine's status to `target`; with `name`, raise what `explain` makes of one that is not 0."""
@@ -307,6 +334,10 @@ def describe(args: tuple, code: str, length: int) -> tuple[list[tuple[int, int]]
             made.append((IMMEDIATE, length, 0))
         elif isinstance(arg, int):
             made.append((IMMEDIATE, arg, 0))
+        elif isinstance(arg, Strip):
+            made.append((STRIP, arg.size, arg.total))
+        elif isinstance(arg, Affine):
+            made.append((AFFINE, arg.start, arg.step))
         elif isinstance(arg, Scratch):
             made.append((SCRATCH, max(arg.bytes, 8), 0))
         elif isinstance(arg, Number):

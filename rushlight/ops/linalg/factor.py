@@ -8,7 +8,7 @@ from rushlight import _C
 from rushlight.loops import expr
 from rushlight.loops.nest import Assign, For, Local, Nest, Store, operands, rows
 from rushlight.loops.vocabulary import Scalars
-from rushlight.op import Composite, find_op, result_type
+from rushlight.op import Composite, find_op, panels, result_type
 from rushlight.op.lapack import LENGTH, REAL, WORK, Block, Lapack, Program, kernel_for, place
 from rushlight.op.levels import readable
 from rushlight.op.pointwise import check_devices
@@ -53,7 +53,7 @@ class _Cholesky(Lapack):
         a, result = p.input(0, A), p.output(A.dtype, n, n)
         info = p.temporary(_C.int64)
         p.copy(a, result, *((0, None) if upper else (None, 0)))
-        p.call("potrf", code, "U" if upper else "L", n, result, result.lead, info, work=n * n * n // 3)
+        panels.cholesky(p, code, result, upper, info)
         return result, info
 
     def vjp(self, g, upper, result):
@@ -154,7 +154,7 @@ def factor_lu(p: Program, A: Any, kind: str = "output", source: Block | None = N
     lu, pivots = getattr(p, kind)(A.dtype, m, n), getattr(p, kind)(_C.int32, k)
     wide, info = p.temporary(_C.int64, k), p.temporary(_C.int64)
     p.copy(p.input(0, A) if source is None else source, lu)
-    p.call("getrf", A.dtype.code, m, n, lu, lu.lead, wide, info, work=m * n * k)
+    panels.factor(p, A.dtype.code, lu, wide, info)
     p.copy(wide, pivots)
     return lu, wide, pivots, info
 

@@ -1,0 +1,123 @@
+"""Factoring and solving with one large matrix: panels in order, with what lies beside them shared by threads.
+
+Enters: a `Program` over a single matrix. Leaves: steps that factor a panel by LAPACK, then update strips of the rest by
+triangular solves and products, each strip on one thread. The library's own threads are not used: they wait by spinning,
+which is slow where other programs want the cores. Refuses nothing; small matrices and batches take one LAPACK call each.
+"""
+
+from __future__ import annotations
+
+from .. import _C
+from ..loops import expr
+from ..loops.nest import Assign, For, If, Local, Nest, Store, operands, rows
+from .lapack import Affine, Block, Number, Program, Strip, kernel_for, place
+
+SHARED = 192       # the size from which one matrix is factored by panels
+NARROW = 128       # the least width of a strip: narrower ones spend too much on packing for products
+STRIPS = 16        # into how many, at most; by size alone, so that results do not depend on threads
+
+
+def is_shared(p: Program, size: int) -> bool:
+    """Whether a matrix is factored by panels."""
+    return p.count == 1 and size >= SHARED
+
+
+def panel_width(size: int) -> int:
+    """Columns factored together."""
+    return 64 if size < 512 else 128
+
+
+def cut(total: int) -> tuple[int, int]:
+    """Strips of `total` columns or rows: how wide, how many."""
+    width = -(-total // max(2, min(STRIPS, total // NARROW)))
+    return width, -(-total // width)
+
+
+def factor(p: Program, code: str, a: Block, pivots: Block, info: Block) -> None:
+    """LU of `a`, with LAPACK's row exchanges (counted from 1) and status."""
+    m, n = a.rows, a.cols
+    k = min(m, n)
+    if not is_shared(p, k):
+        p.call("getrf", code, m, n, a, a.lead, pivots, info, work=m * n * k)
+        return
+    width = panel_width(k)
+    statuses = p.temporary(_C.int64, -(-k // width))
+    for number, j in enumerate(range(0, k, width)):
+        w = min(width, k - j)
+        panel, own = a.at(j, j, m - j, w), pivots.at(j, 0, w, 1)
+        p.call("getrf", code, m - j, w, panel, a.lead, own, statuses.at(number, 0, 1, 1), strips=1, work=m * w * w)
+        if j:
+            exchange(p, code, a.at(j, 0, m - j, j), own, w)
+        if j + w < n:
+            rest = n - j - w
+            exchange(p, code, a.at(j, j + w, m - j, rest), own, w)
+            beside, below = a.at(j, j + w, w, rest), a.at(j + w, j, m - j - w, w)
+            size, count = cut(rest)
+            top, strip = beside.every(size * a.lead), Strip(size, rest)
+            p.call("trsm", code, "L", "L", "N", "U", w, strip, Number(1), panel.every(0), a.lead, top, a.lead, strips=count, work=w * w * size)
+            if below.rows:
+                target = a.at(j + w, j + w, m - j - w, rest).every(size * a.lead)
+                p.call("gemm", code, "N", "N", below.rows, strip, w, Number(-1), below.every(0), a.lead, top, a.lead, Number(1), target, a.lead,
+                       strips=count, work=below.rows * size * w)  # fmt: skip
+    if p.device.type != "meta":
+        places = [place(b) for b in (statuses, pivots, info)]
+        p.steps.append((kernel_for(p.device, gather_nest), places, [k, width, statuses.rows], 1, 1, -1))
+
+
+def exchange(p: Program, code: str, a: Block, pivots: Block, count: int) -> None:
+    """Exchange rows of `a` as a panel's pivots say."""
+    size, strips = cut(a.cols)
+    p.call("laswp", code, Strip(size, a.cols), a.every(size * a.lead), a.lead, 1, count, pivots.every(0), 1, strips=strips, work=count * size * 64)
+
+
+def gather_nest() -> Nest:
+    """Panels' pivots counted from the matrix's first row, and the status of the first panel that has one."""
+    k, r, zero = expr.var("k"), expr.var("r"), expr.const(0, "i64")
+    first = expr.idiv(k, expr.var("width")) * expr.var("width")
+    moved = For("k", zero, expr.var("size"), (Store(1, k, expr.load(1, k, "i64") + first),))
+    status, found = expr.load(0, r, "i64"), expr.var("found")
+    taken = Assign("found", status + r * expr.var("width"))
+    search = For("r", zero, expr.var("panels"), (If(expr.and_(expr.eq(found, zero), expr.ne(status, zero)), (taken,)),))
+    body = rows(moved, Local("found", zero), search, Store(2, zero, found))
+    return Nest("lu_gather", operands(["i64"], ["i64", "i64"]), ("size", "width", "panels"), body)
+
+
+def solve(p: Program, code: str, trans: str, lu: Block, pivots: Block, b: Block) -> None:
+    """op(A) X = B over `b`, from the factors; columns of a large system are shared by threads."""
+    n, count = b.rows, b.cols
+    if p.count == 1 and n >= SHARED and count >= 32:
+        size, strips = cut(count)
+        p.call("getrs", code, trans, n, Strip(size, count), lu.every(0), lu.lead, pivots.every(0), b.every(size * b.lead), b.lead,
+               p.temporary(_C.int64, strips).every(1), strips=strips, work=n * n * size)  # fmt: skip
+        return
+    p.call("getrs", code, trans, n, count, lu, lu.lead, pivots, b, b.lead, p.temporary(_C.int64), work=n * n * count)
+
+
+def cholesky(p: Program, code: str, a: Block, upper: bool, info: Block) -> None:
+    """Cholesky factor in place of the triangle it is in; the other triangle is zero before and after."""
+    n = a.rows
+    if upper or not is_shared(p, n):
+        p.call("potrf", code, "U" if upper else "L", n, a, a.lead, info, work=n * n * n // 3)
+        return
+    width = panel_width(n)
+    statuses = p.temporary(_C.int64, -(-n // width))
+    turned = "C" if code in ("c64", "c128") else "T"
+    for number, j in enumerate(range(0, n, width)):
+        w, rest = min(width, n - j), n - j - min(width, n - j)
+        corner, below = a.at(j, j, w, w), a.at(j + w, j, rest, w)
+        p.call("potrf", code, "L", w, corner, a.lead, statuses.at(number, 0, 1, 1), strips=1, work=w * w * w)
+        if not rest:
+            break
+        size, count = cut(rest)
+        p.call("trsm", code, "R", "L", turned, "N", Strip(size, rest), w, Number(1), corner.every(0), a.lead, below.every(size), a.lead,
+               strips=count, work=w * w * size)  # fmt: skip
+        # Strip i of the trailing columns: its part of the diagonal, then what is below.
+        corner = a.at(j + w, j + w, rest, rest).every(size * (a.lead + 1))
+        p.call("herk" if turned == "C" else "syrk", code, "L", "N", Strip(size, rest), w, Number(-1, real=True), below.every(size), a.lead,
+               Number(1, real=True), corner, a.lead, strips=count, work=size * size * w // 2)  # fmt: skip
+        under = a.at(j + w + size, j + w, rest, rest).every(size * (a.lead + 1))
+        p.call("gemm", code, "N", turned, Affine(rest - size, -size), size, w, Number(-1), a.at(j + w + size, j, rest, w).every(size), a.lead,
+               below.every(size), a.lead, Number(1), under, a.lead, strips=count - 1, work=rest * size * w // 2)  # fmt: skip
+    if p.device.type != "meta":
+        spare = p.temporary(_C.int64, 1)
+        p.steps.append((kernel_for(p.device, gather_nest), [place(b) for b in (statuses, spare, info)], [0, width, statuses.rows], 1, 1, -1))
