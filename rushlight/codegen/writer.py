@@ -10,6 +10,7 @@ Loops carry values as phis, so that the text needs no optimiser between here and
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -156,6 +157,19 @@ class Writer:
 
     def fadd(self, a: Reg, b: Reg) -> Reg:
         return self.binary("fadd", a, b)
+
+    def fsub(self, a: Reg, b: Reg) -> Reg:
+        return self.binary("fsub", a, b)
+
+    def fmul(self, a: Reg, b: Reg) -> Reg:
+        return self.binary("fmul", a, b)
+
+    def constant(self, vector: str, value: float) -> Reg:
+        """A vector of copies of a number, rounded to the vector's type."""
+        element = vector.split()[-1].rstrip(">")
+        rounded = struct.unpack("f", struct.pack("f", value))[0] if element == "float" else value
+        bits = struct.unpack(">Q", struct.pack(">d", rounded))[0]
+        return Reg(f"splat ({element} 0x{bits:016X})", vector)
 
     def horizontal(self, vector: Reg) -> Reg:
         """The sum of a vector's lanes."""

@@ -18,7 +18,7 @@ from math import ceil, gcd, prod
 from typing import Any
 
 from .. import _C
-from ..codegen import convolve, depthwise
+from ..codegen import convolve, depthwise, winograd
 from ..loops import expr
 from ..loops.nest import For, If, Nest, Store, operands, reduction, rows
 from .pointwise import compile_for
@@ -323,6 +323,54 @@ def depthwise_weight_step(code: str, walk: Walk, result: int) -> tuple | None:
     return (depthwise.weight_kernel(code).address, spots, params, walk.groups * walk.outs, max(1, WORK // 8 // work), -1, depthwise_table(walk, cut, None))
 
 
+# --- 3x3 windows in tiles ---------------------------------------------------------------------------------------------------
+
+ROOM = 6 << 20           # bytes of transformed inputs and products that go from kernel to kernel: they should stay in a cache
+LEAST = 1 << 22          # multiply-adds from which the transforms pay
+
+
+def suits_tiles(code: str, walk: Walk) -> bool:
+    """Whether a (collapsed) walk is a 3x3 convolution that takes less time in tiles of 4x4 results."""
+    d, h, w = walk.axes
+    if code != "f32" or walk.groups != 1 or min(walk.channels, walk.outs) < 16 or (d.size, d.count, d.taps) != (1, 1, 1):
+        return False
+    if any(a.taps != 3 or a.step != 1 or abs(a.tap_step) != 1 or a.every != 1 or a.tap_every != 1 for a in (h, w)):
+        return False
+    padded = walk.images * ceil(h.count / 4) * ceil(w.count / 4) * 16
+    return walk.pixels * walk.outs * walk.rows >= LEAST and padded <= 2.5 * walk.pixels
+
+
+def tile_steps(walk: Walk, weights: Weights, bias: int | None, scratch: int, offset: int) -> tuple[list[tuple], int]:
+    """Steps computing a 3x3 walk in tiles, a chunk of them at a time, and the elements used from `offset` of slot `scratch`."""
+    tile, points, block = convolve.tile_of("f32"), winograd.POINTS, winograd.BLOCK
+    size, outs, channels = tile.size, walk.outs, walk.channels
+    d, h, w = walk.axes
+    spread = [Axis(a.size, ceil(a.count / 4), 4, a.base + min(0, 2 * a.tap_step), 6, 1, every=4) for a in (h, w)]
+    tiled = Walk((d, *spread), walk.source, walk.result, walk.images, 1, channels, outs)
+    out_panels = ceil(outs / tile.rows)
+    chunk = max(48, ROOM // (points * size * (channels + outs)))
+    chunk = min(tiled.pixels, chunk // block * block if chunk >= block else chunk)
+    most = ceil(chunk / tile.columns)
+    sizes = [points * out_panels * tile.rows * channels, points * most * tile.columns * channels, points * most * tile.columns * out_panels * tile.rows]
+    spots = [(scratch, (offset + sum(sizes[:k])) * size) for k in range(3)]
+    strides = [n * (1 if a.tap_step > 0 else -1) for a, n in zip((h, w), weights.spatial[-2:], strict=True)]
+    start = sum(-2 * n for n in strides if n < 0)
+    made = [(winograd.weights_kernel().address, [weights.slot, spots[0]], [outs, channels, out_panels, weights.out, weights.channel, *strides, start], out_panels, max(1, 4096 // channels), -1)]
+    table = tiled.table()
+    for first in range(0, tiled.pixels, chunk):
+        tiles = min(chunk, tiled.pixels - first)
+        blocks, panels = ceil(tiles / block), ceil(tiles / tile.columns)
+        rest = [first, tiles, blocks, panels, channels, h.count, w.count, *walk.result.spatial[1:], int(bias is not None)]
+        params = [*tiled.params(), *rest]
+        source = (walk.source.slot, walk.source.offset * size)
+        made += [
+            (winograd.input_kernel().address, [source, (-1, 0), spots[1]], params, blocks * ceil(channels / winograd.SLICE), 1, -1, table),
+            (winograd.product_kernel().address, spots, [outs, channels, out_panels, panels, blocks], points * blocks, max(1, WORK // (min(tiles, block) * outs * channels)), -1),
+            (winograd.output_kernel().address, [spots[2], walk.source.slot if bias is None else bias, walk.place(size)], params, blocks * ceil(outs / winograd.SLICE), 1, -1),
+        ]
+    return made, sum(sizes)
+
+
 # --- steps ----------------------------------------------------------------------------------------------------------------
 
 
@@ -347,6 +395,8 @@ def walk_steps(code: str, walk: Walk, weights: Weights, bias: int | None, scratc
         step = depthwise_step(code, walk, weights, bias)
         if step is not None:
             return [step], 0
+    if suits_tiles(code, walk):
+        return tile_steps(walk, weights, bias, scratch, offset)
     empty = not walk.rows
     if empty:   # no tap reaches these pixels: multiply one tap that is always outside with a weight of zero
         blank = tuple(Axis(a.size, a.count, a.step, -(1 << 32), 1, 1, a.first, a.every) for a in walk.axes)

@@ -1,0 +1,259 @@
+"""Convolution kernels for 3x3 windows in tiles of 4x4 results, with a quarter of the multiplications.
+
+Enters: nothing but the processor. Leaves: four `Kernel`s, for float32: weights to the frequency-like domain of the tiles,
+inputs likewise, products there, and results back. Refuses nothing: the planner (op/convolve.py) calls them where they pay.
+
+A tile of results is a correlation of a 6x6 window with the kernel, done by evaluating both at the points 0, +-a, +-b and infinity
+in each direction, multiplying, and interpolating (Winograd's minimal filtering). The usual points 0, +-1, +-2 lose three bits; with
+a = 1/sqrt(2) and b = sqrt(2) the error stays within about twice that of plain summation.
+
+Memory between the kernels: weights [point, panel of outputs, channel, output of the panel], inputs [point, panel of tiles, channel,
+tile of the panel], products [point, panel of tiles, output, tile of the panel]: what a register tile reads lies together.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+
+from .cache import Kernel
+from .convolve import ABI, ADD, GEOMETRY, RUN, ZERO, Tile, find_runs, load_params, load_pointers, make_kernel, multiply_text, pack_text
+from .writer import Reg, Writer, declarations
+
+POINTS = 36
+BLOCK = 96               # tiles handled together
+SLICE = 8                # channels or outputs an item handles
+A, B = 0.5**0.5, 2**0.5  # a^2 = 1/2, b^2 = 2
+TILES = (*GEOMETRY, "first", "tiles", "blocks", "panels", "channels", "height", "width", "row", "column", "bias")
+PRODUCT = ("outs", "channels", "out_panels", "panels", "blocks")
+WEIGHTS = ("outs", "channels", "panels", "out", "channel", "row", "column", "start")
+
+
+@functools.cache
+def weights_kernel() -> Kernel:
+    """Operands: weight, result; items are panels of outputs."""
+    return make_kernel("conv_winograd_weights", WEIGHTS, "f32", weights_text)
+
+
+@functools.cache
+def input_kernel() -> Kernel:
+    """Operands: input, taps, result; items (slice of channels, block of tiles)."""
+    return make_kernel("conv_winograd_input", TILES, "f32", input_text)
+
+
+@functools.cache
+def product_kernel() -> Kernel:
+    """Operands: weights, inputs, result; items (point, block of tiles)."""
+    return make_kernel("conv_winograd_product", PRODUCT, "f32", product_text)
+
+
+@functools.cache
+def output_kernel() -> Kernel:
+    """Operands: products, bias, result; items (slice of outputs, block of tiles)."""
+    return make_kernel("conv_winograd_output", TILES, "f32", output_text)
+
+
+# --- one dimension ----------------------------------------------------------------------------------------------------------
+
+
+def evaluate_input(w: Writer, x: Sequence[Reg]) -> list[Reg]:
+    """Six elements to their six points."""
+    k = functools.partial(w.constant, x[0].type)
+    even_a, odd_a = w.fma(k(-2.0), x[2], x[4]), w.fma(k(-2.0), x[1], x[3])
+    even_b, odd_b = w.fma(k(-0.5), x[2], x[4]), w.fma(k(-0.5), x[1], x[3])
+    return [
+        w.fma(k(-2.5), x[2], w.fadd(x[4], x[0])),
+        w.fma(k(A), odd_a, even_a), w.fma(k(-A), odd_a, even_a), w.fma(k(B), odd_b, even_b), w.fma(k(-B), odd_b, even_b),
+        w.fma(k(-2.5), x[3], w.fadd(x[5], x[1])),
+    ]  # fmt: skip
+
+
+def evaluate_weight(w: Writer, x: Sequence[Reg]) -> list[Reg]:
+    """Three weights to their six points, divided as interpolation wants."""
+    k = functools.partial(w.constant, x[0].type)
+    made = [x[0]]
+    for point, divisor in ((A, 2 * A * A * (A * A - B * B)), (B, 2 * B * B * (B * B - A * A))):
+        even, odd = w.fmul(k(1 / divisor), w.fma(k(point * point), x[2], x[0])), w.fmul(k(point / divisor), x[1])
+        made += [w.fadd(even, odd), w.fsub(even, odd)]
+    return [*made, x[2]]
+
+
+def interpolate(w: Writer, t: Sequence[Reg]) -> list[Reg]:
+    """Products at six points to four results."""
+    k = functools.partial(w.constant, t[0].type)
+    p, q, r, s = w.fadd(t[1], t[2]), w.fsub(t[1], t[2]), w.fadd(t[3], t[4]), w.fsub(t[3], t[4])
+    return [
+        w.fadd(t[0], w.fadd(p, r)),
+        w.fma(k(A), q, w.fmul(k(B), s)),
+        w.fma(k(A * A), p, w.fmul(k(B * B), r)),
+        w.fma(k(A**3), q, w.fma(k(B**3), s, t[5])),
+    ]
+
+
+def in_both(w: Writer, rule, x: Sequence[Sequence[Reg]]) -> list[list[Reg]]:
+    """A rule for one dimension applied to the columns and then to the rows of a square."""
+    columns = [rule(w, [row[j] for row in x]) for j in range(len(x[0]))]
+    return [rule(w, [column[i] for column in columns]) for i in range(len(columns[0]))]
+
+
+# --- kernels ----------------------------------------------------------------------------------------------------------------
+
+
+def weights_text(tile: Tile) -> str:
+    """A panel's outputs are the lanes of one vector."""
+    w = Writer("conv_winograd_weights", ABI)
+    vector = f"<{tile.rows} x {tile.element}>"
+    load_params(w, WEIGHTS)
+    load_pointers(w, "weight", "result")
+    with w.loop(w["begin"], w["end"]) as panel, w.loop(0, w["channels"]) as c:
+        square = [[Reg("zeroinitializer", vector) for _ in range(3)] for _ in range(3)]
+        for r in range(tile.rows):
+            out = w.add(w.mul(panel.i, tile.rows), r)
+            exists = w.compare("slt", out, w["outs"])
+            own = w.total(w.mul(w.select(exists, out, 0), w["out"]), w.mul(c.i, w["channel"]), w["start"])
+            for i in range(3):
+                for j in range(3):
+                    place = w.total(own, w.mul(w["row"], i), w.mul(w["column"], j))
+                    value = w.select(exists, w.load(tile.element, w.at(w["weight"], place, tile.element), tile.size), Reg("0.0", tile.element))
+                    square[i][j] = w.new(vector, f"insertelement {square[i][j]}, {value}, i64 {r}")
+        for point, value in enumerate(sum(in_both(w, evaluate_weight, square), [])):
+            place = w.mul(w.add(w.mul(w.add(w.mul(w["panels"], point), panel.i), w["channels"]), c.i), tile.rows)
+            w.store(value, w.at(w["result"], place, tile.element), tile.size)
+    return w.text() + "\n" + declarations(tile.rows, tile.element)
+
+
+def block_of(w: Writer, item: Reg) -> tuple[Reg, Reg, Reg, Reg]:
+    """What an item of a kernel over tiles stands for: slice number, block number, its first tile and how many it has."""
+    block, part = w.rem(item, w["blocks"]), w.div(item, w["blocks"])
+    begin = w.mul(block, BLOCK)
+    return part, block, w.add(w["first"], begin), w.min(w.sub(w["tiles"], begin), BLOCK)
+
+
+def panel_place(w: Writer, tile: Tile, point: int, panel: Reg, rows: Reg, row: Reg, vector: int) -> Reg:
+    """Element of a row of a panel, in arrays [point, panel, row, tile of the panel]."""
+    at = w.add(w.mul(w.add(w.mul(w["panels"], point), panel), rows), row)
+    return w.add(w.mul(at, tile.columns), vector * tile.lanes)
+
+
+def input_text(tile: Tile) -> str:
+    """Windows are packed as rows [element of the window, tile], so that lanes are tiles."""
+    stride = BLOCK + tile.lanes
+    w = Writer("conv_winograd_input", ABI)
+    windows = w.scratch(tile.element, POINTS * stride)
+    runs, offsets = w.scratch("i64", RUN * BLOCK), w.scratch("i64", BLOCK)
+    load_params(w, TILES)
+    load_pointers(w, "input", "table", "result")
+    with w.loop(w["begin"], w["end"]) as item:
+        part, block, first, count = block_of(w, item.i)
+        number = find_runs(w, runs, offsets, first, count)
+        channel0 = w.mul(part, SLICE)
+        with w.loop(channel0, w.min(w.add(channel0, SLICE), w["channels"])) as c:
+            w.call("pack", windows, runs, number, w["input"], w["table"], w.mul(c.i, POINTS), POINTS, w["params"])
+            with w.loop(0, count, tile.columns) as p:
+                panel = w.div(w.add(w.mul(block, BLOCK), p.i), tile.columns)
+                for v in range(tile.vectors):
+                    source = w.at(windows, w.add(p.i, v * tile.lanes), tile.element)
+                    square = [[w.load(tile.vector, w.at(source, (i * 6 + j) * stride, tile.element), tile.size) for j in range(6)] for i in range(6)]
+                    for point, value in enumerate(sum(in_both(w, evaluate_input, square), [])):
+                        place = panel_place(w, tile, point, panel, w["channels"], c.i, v)
+                        w.store(value, w.at(w["result"], place, tile.element), tile.size)
+    return "\n".join([w.text(), pack_text(tile, stride), declarations(tile.lanes, tile.element)])
+
+
+def product_text(tile: Tile) -> str:
+    """One matrix product per point: every panel of outputs with every panel of the block."""
+    w = Writer("conv_winograd_product", ABI)
+    load_params(w, PRODUCT)
+    load_pointers(w, "weights", "inputs", "result")
+    per_block = BLOCK // tile.columns
+    rows = w.mul(w["out_panels"], tile.rows)
+    with w.loop(w["begin"], w["end"]) as item:
+        point, block = w.div(item.i, w["blocks"]), w.rem(item.i, w["blocks"])
+        panel0 = w.mul(block, per_block)
+        panels = w.min(w.add(panel0, per_block), w["panels"])
+        with w.loop(0, w["channels"], tile.depth) as slice_:
+            depth = w.min(w.sub(w["channels"], slice_.i), tile.depth)
+            start = w.select(w.compare("eq", slice_.i, 0), ZERO, ADD)
+            with w.loop(0, w["out_panels"]) as o, w.loop(panel0, panels) as p:
+                left = w.add(w.mul(w.add(w.mul(point, w["out_panels"]), o.i), w["channels"]), slice_.i)
+                place = w.add(w.mul(point, w["panels"]), p.i)
+                right = w.add(w.mul(place, w["channels"]), slice_.i)
+                target = w.add(w.mul(place, rows), w.mul(o.i, tile.rows))
+                a, b = w.at(w["weights"], w.mul(left, tile.rows), tile.element), w.at(w["inputs"], w.mul(right, tile.columns), tile.element)
+                w.call("multiply", a, b, depth, w.at(w["result"], w.mul(target, tile.columns), tile.element), tile.columns, w["weights"], start)
+    return "\n".join([w.text(), multiply_text(tile, tile.columns), declarations(tile.lanes, tile.element)])
+
+
+def output_text(tile: Tile) -> str:
+    """Results of neighbouring whole tiles are stored as rows; others element by element, as far as the result reaches."""
+    w = Writer("conv_winograd_output", ABI)
+    runs, offsets = w.scratch("i64", RUN * BLOCK), w.scratch("i64", BLOCK + tile.columns)
+    heights, widths = w.scratch("i64", BLOCK), w.scratch("i64", BLOCK)
+    square = w.scratch(tile.element, 16 * tile.lanes)
+    load_params(w, TILES)
+    load_pointers(w, "products", "bias_data", "result")
+    rows = w.mul(w.div(w.add(w["outs"], tile.rows - 1), tile.rows), tile.rows)
+    with w.loop(w["begin"], w["end"]) as item:
+        part, block, first, count = block_of(w, item.i)
+        find_runs(w, runs, offsets, first, count)
+        find_extents(w, heights, widths, first, count)
+        out0 = w.mul(part, SLICE)
+        with w.loop(out0, w.min(w.add(out0, SLICE), w["outs"])) as o:
+            biased = w.compare("eq", w["bias"], 1)
+            bias = w.load(tile.element, w.select(biased, w.at(w["bias_data"], o.i, tile.element), w["products"]), tile.size)
+            bias = w.splat(w.select(biased, bias, Reg("0.0", tile.element)), tile.lanes)
+            plane = w.at(w["result"], w.mul(o.i, w["out_channel"]), tile.element)
+            with w.loop(0, count, tile.columns) as p:
+                panel = w.div(w.add(w.mul(block, BLOCK), p.i), tile.columns)
+                for v in range(tile.vectors):
+                    here = w.add(p.i, v * tile.lanes)
+                    with w.when(w.compare("slt", here, count)):
+                        places = [w.at(w["products"], panel_place(w, tile, n, panel, rows, o.i, v), tile.element) for n in range(POINTS)]
+                        points = [[w.load(tile.vector, places[i * 6 + j], tile.size) for j in range(6)] for i in range(6)]
+                        made = [[w.fadd(value, bias) for value in row] for row in in_both(w, interpolate, points)]
+                        store_tiles(w, tile, made, plane, offsets, heights, widths, here, count, square)
+    return "\n".join([w.text(), declarations(tile.lanes, tile.element)])
+
+
+def find_extents(w: Writer, heights: Reg, widths: Reg, first: Reg, count: Reg) -> None:
+    """Rows and columns of every tile that lie in the result."""
+    with w.loop(0, count) as t:
+        tile = w.add(first, t.i)
+        x, y = w.rem(tile, w["out_w"]), w.rem(w.div(tile, w["out_w"]), w["out_h"])
+        w.store(w.min(w.sub(w["height"], w.mul(y, 4)), 4), w.at(heights, t.i, "i64"), 8)
+        w.store(w.min(w.sub(w["width"], w.mul(x, 4)), 4), w.at(widths, t.i, "i64"), 8)
+
+
+def store_tiles(w: Writer, tile: Tile, made: list[list[Reg]], plane: Reg, offsets: Reg, heights: Reg, widths: Reg, here: Reg, count: Reg, square: Reg) -> None:
+    """Store 4x4 results of as many tiles as a vector has lanes."""
+    last = w.min(w.add(here, tile.lanes - 1), w.sub(count, 1))
+    begin, end, height, width = (w.load("i64", w.at(table, at, "i64"), 8) for table, at in ((offsets, here), (offsets, last), (heights, here), (widths, last)))
+    # Tiles of one row end with the narrowest, and all are as high as the first.
+    adjacent = w.both(w.compare("eq", w.sub(end, begin), 4 * (tile.lanes - 1)), w.compare("eq", w["column"], 1))
+    adjacent = w.both(adjacent, w.compare("eq", w.sub(last, here), tile.lanes - 1))
+    whole = w.both(adjacent, w.both(w.compare("eq", height, 4), w.compare("eq", width, 4)))
+    with w.when(whole):
+        for i, row in enumerate(made):
+            target = w.at(plane, w.add(begin, w.mul(w["row"], i)), tile.element)
+            w.store(interleaved(w, tile, row), target, tile.size)
+    with w.when(w.negate(whole)):
+        for n, value in enumerate(sum(made, [])):
+            w.store(value, w.at(square, n * tile.lanes, tile.element), tile.size)
+        with w.loop(here, w.add(last, 1)) as t:
+            corner, high, wide = (w.load("i64", w.at(table, t.i, "i64"), 8) for table in (offsets, heights, widths))
+            lane = w.at(square, w.sub(t.i, here), tile.element)
+            with w.loop(0, high) as i, w.loop(0, wide) as j:
+                value = w.load(tile.element, w.at(lane, w.mul(w.add(w.mul(i.i, 4), j.i), tile.lanes), tile.element), tile.size)
+                w.store(value, w.at(plane, w.total(corner, w.mul(i.i, w["row"]), w.mul(j.i, w["column"])), tile.element), tile.size)
+
+
+def interleaved(w: Writer, tile: Tile, columns: Sequence[Reg]) -> Reg:
+    """Four vectors of tiles' columns as one vector of columns, tile after tile."""
+    count = tile.lanes
+
+    def joined(a: Reg, b: Reg, order: Sequence[int], width: int) -> Reg:
+        return w.new(f"<{width} x {tile.element}>", f"shufflevector {a}, {b}, <{width} x i32> <{', '.join(f'i32 {n}' for n in order)}>")
+
+    pairs = [joined(columns[k], columns[k + 1], range(2 * count), 2 * count) for k in (0, 2)]
+    order = [j * count + t for t in range(count) for j in range(4)]
+    return joined(pairs[0], pairs[1], order, 4 * count)
