@@ -19,6 +19,7 @@ from ..loops import expr
 from ..loops.expr import Value, cast, const, load, min_, var
 from ..loops.nest import Check, For, Local, Nest, Statement, Store, operands, reduction, rows
 from .definition import KIND_PLANNED, OpDefinition, ops
+from .indexed import copy_steps
 from .pointwise import Pointwise, compile_for, compute_code, scalars
 from .reduction import Fold, Reduction, as_step
 from .results import result_type
@@ -304,7 +305,7 @@ class Fused(OpDefinition):
         count = self.row_dims(*args)
         tensors = [(i, a) for i, a in enumerate(args) if isinstance(a, _C.Tensor)]
         main = self.main(args)
-        if count <= 0 or not all(t._is_contiguous() for _, t in tensors) or main.numel() == 0:
+        if count <= 0 or main.numel() == 0:
             return None
         shape = main.shape
         cols = 1
@@ -312,7 +313,7 @@ class Fused(OpDefinition):
             cols *= s
         self.check_rows(tensors, main, cols)
         program = self.program(args, tensors)
-        return program.plan(main.device, tuple(shape[: len(shape) - count]), tuple(shape[len(shape) - count :]), cols)
+        return program.plan([t for _, t in tensors], tuple(shape[: len(shape) - count]), tuple(shape[len(shape) - count :]), cols)
 
     def check_rows(self, tensors: list, main: Any, cols: int) -> None:
         """Every operand must have as many elements as its kind reads."""
@@ -344,13 +345,7 @@ class Fused(OpDefinition):
         return ROW if name in self.row_operands else COLUMN if name in self.column_operands else FULL
 
     def run(self, *args: Any) -> Any:
-        """The kernel on dense copies, or the body itself where there is no row to speak of."""
-        if self.main(args).numel() and self.row_dims(*args) > 0:
-            dense = tuple(a.contiguous() if isinstance(a, _C.Tensor) else a for a in args)
-            if any(a is not b for a, b in zip(args, dense, strict=True)):
-                plan = self.plan(dense)
-                if plan is not None:
-                    return plan(*[a for a in dense if isinstance(a, _C.Tensor)])
+        """The body itself, where there is no row to speak of."""
         return self.wrap(self.compute(*args))
 
     def wrap(self, result: Any) -> Any:
@@ -388,7 +383,8 @@ class CompiledRows:
         self.sums = [k for k, kind in enumerate(self.kinds) if kind == COLUMN]
         self.fold_kernels = {k: None if device.type == "meta" else as_step(compile_for(device, _sum_rows(compute, self.dtypes[k].code))) for k in self.sums}
 
-    def plan(self, device: Any, outer: tuple[int, ...], inner: tuple[int, ...], cols: int) -> Any:
+    def plan(self, tensors: list, outer: tuple[int, ...], inner: tuple[int, ...], cols: int) -> Any:
+        device = tensors[0].device
         count = 1
         for s in outer:
             count *= s
@@ -409,6 +405,11 @@ class CompiledRows:
             slots.append(("temp", _C.int64, (1,), None, -1, 0))
             targets.append(error)
         operands_ = [*range(base), *targets]
+        for k, t in enumerate(tensors):   # rows are read as they lie in memory: others are copied first
+            if not t._is_contiguous():
+                operands_[k] = base + len(slots)
+                slots.append(("temp", t.dtype, tuple(t.shape), None, -1, 0))
+                steps += [] if self.kernel is None else copy_steps(device, t, k, (operands_[k], 0), None)
         if self.sums:
             steps.append((self.kernel, operands_, [cols, count, per_chunk], chunks, 1, error))
         else:

@@ -99,6 +99,14 @@ def check_targets(name: str, index: Any, classes: int, error: type[Exception] = 
         raise error(f"{name}: Target {index.masked_select(wrong)[0].item()} is out of bounds: expected 0 <= target < {classes}.")
 
 
+def without_ignored(index: Any, ignore_index: int) -> tuple[Any, Any]:
+    """The index with some class where it is ignored, and which rows count; None where all do."""
+    ignored = index == ignore_index
+    if index.device.type == "meta" or bool(ignored.any()):
+        return index.masked_fill(ignored, 0), ignored.logical_not()
+    return index, None
+
+
 def weigh(loss: Any, target: Any, keep: Any, weight: Any, reduction: str, shape: Any, classes: int) -> Any:
     """Per-row losses with ignored rows dropped and class weights applied, then reduced."""
     scale = keep.to(loss.dtype) if keep is not None else None
@@ -135,13 +143,7 @@ class CrossEntropy(Loss):
             return self.probabilities(input, target, weight, reduction, label_smoothing)
         check_classes("cross_entropy", input, target)
         rows, index = as_rows(input, target.to(_C.int64))
-        keep = None
-        if ignore_index >= rows.shape[1] or ignore_index < 0:
-            ignored = index == ignore_index
-            if index.device.type == "meta" or bool(ignored.any()):
-                keep, index = ignored.logical_not(), index.masked_fill(ignored, 0)
-        else:
-            keep = index != ignore_index
+        index, keep = without_ignored(index, ignore_index)
         loss, lse = find_op("_cross_entropy_rows")(rows, index)
         plain = weigh(loss, index, keep, weight, reduction, target.shape, rows.shape[1])
         if not label_smoothing:
@@ -177,14 +179,22 @@ class CrossEntropy(Loss):
         return reduced(loss, reduction)
 
 
-class NllRows(Composite):
+class NllRows(Fused):
     """Minus the number each row has at its index, [N, 1]."""
 
     schema = "_nll_rows(Tensor input, Tensor index) -> Tensor"
-    function = method = out = False
+    function = method = False
+    row_operands = ("index",)
+    index_operand = "index"
+
+    def row_dims(self, input, index):
+        return 1
 
     def compute(self, input, index):
-        return -input.gather(-1, index)
+        return -pick(input, index)
+
+    def bad_index(self, index, cols):
+        raise IndexError(f"nll_loss: Target {index} is out of bounds: expected 0 <= target < {cols}.")
 
     def vjp(self, g, input, index):
         return {"input": find_op("_nll_rows_backward")(g, input, index)}
@@ -213,10 +223,8 @@ class NllLoss(Loss):
         check_reduction("nll_loss", reduction)
         check_classes("nll_loss", input, target)
         rows, index = as_rows(input, target.to(_C.int64))
-        ignored = index == ignore_index
-        index = index.masked_fill(ignored, 0)
-        check_targets("nll_loss", index, rows.shape[1])
-        return weigh(find_op("_nll_rows")(rows, index), index, ignored.logical_not(), weight, reduction, target.shape, rows.shape[1])
+        index, keep = without_ignored(index, ignore_index)
+        return weigh(find_op("_nll_rows")(rows, index), index, keep, weight, reduction, target.shape, rows.shape[1])
 
 
 # --- margins ------------------------------------------------------------------------------------------------------------------

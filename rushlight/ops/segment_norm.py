@@ -23,6 +23,7 @@ ZERO = const(0, "i64")
 LAYOUT = ("rows", "runs", "length", "row_stride", "run_stride", "groups", "weight_row", "weight_run")
 IN_CACHE = 448 * 1024    # bytes of one row of one tensor that stay in a core's cache
 SHORT_RUN = 16           # runs below this are not worth a loop of their own
+SMALL = 8192             # elements of a whole tensor for which one kernel is best whatever its shape
 FEW_ROWS = 16            # with fewer rows there is too little to share among threads
 
 
@@ -40,7 +41,10 @@ class Layout(NamedTuple):
 
     def fits(self, itemsize: int) -> bool:
         """Whether the kernels here are the fast ones."""
-        return self.length >= SHORT_RUN and self.rows >= FEW_ROWS and self.runs * self.length * itemsize <= IN_CACHE
+        row = self.runs * self.length
+        if self.rows * row <= SMALL:
+            return row > 0
+        return self.length >= SHORT_RUN and self.rows >= FEW_ROWS and row * itemsize <= IN_CACHE
 
 
 def channels_of(shape: Any, length: int) -> Layout:
