@@ -123,7 +123,7 @@ def norm(input: Any, ord: float | None = 2.0, dim: Any = None, *, keepdim: bool 
     x, ord = _cast(input, dtype), 2.0 if ord is None else float(ord)
     dims = dims_of("masked.norm", dim, x.ndim)
     x = filled(x, full_mask("masked.norm", x, mask), math.inf if ord == -math.inf else 0)
-    return find_op("vector_norm")(x, ord, dims, bool(keepdim))
+    return find_op("linalg_vector_norm")(x, ord, dims, bool(keepdim))
 
 
 def _variance(name: str, input: Any, dim: Any, unbiased: Any, correction: Any, keepdim: Any, dtype: Any, mask: Any, root: bool) -> Any:

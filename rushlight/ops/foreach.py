@@ -82,7 +82,7 @@ class ForeachNorm(_Foreach):
 
     def run(self, tensors, ord, dtype):
         self.length((tensors,))
-        norm = find_op("vector_norm")
+        norm = find_op("linalg_vector_norm")
         return tuple(norm(t, ord, dtype=dtype) for t in tensors)
 
 

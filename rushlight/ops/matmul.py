@@ -378,7 +378,7 @@ class ChainMatmul(Composite):
 class MultiDot(Composite):
     """Product of two or more matrices in the cheapest order; the first and the last may be vectors."""
 
-    schema = "multi_dot(Tensor[] tensors) -> Tensor"
+    schema = "linalg_multi_dot(Tensor[] tensors) -> Tensor"
     namespace = "linalg"
     method = False
 

@@ -134,7 +134,7 @@ def iterate(A: Any, B: Any, X: Any, iK: Any, k: int, niter: int, tol: float, lar
     for _ in range(niter):
         BX = X if B is None else B @ X
         R = A @ X - BX * E.unsqueeze(-2)
-        sizes = find_op("vector_norm")(R, 2, (-2,)).narrow(-1, 0, k)
+        sizes = find_op("linalg_vector_norm")(R, 2, (-2,)).narrow(-1, 0, k)
         if (sizes <= tol * scale).all().item():
             break
         W = R if iK is None else iK @ R

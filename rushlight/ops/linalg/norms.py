@@ -44,7 +44,7 @@ class MatrixNorm(Composite):
         if ord not in ("fro", "nuc") and (isinstance(ord, str) or abs(ord) not in (1, 2, math.inf)):
             raise RuntimeError(f"{name}: Order {ord} not supported.")
         if ord == "fro":
-            return find_op("vector_norm")(A, 2, (rows, cols), keepdim, dtype=dtype)
+            return find_op("linalg_vector_norm")(A, 2, (rows, cols), keepdim, dtype=dtype)
         if dtype is not None:
             A = A.to(dtype)
         if ord in ("nuc", 2, -2):
@@ -53,7 +53,7 @@ class MatrixNorm(Composite):
             return self.from_singular(A.movedim((rows, cols), (-2, -1)), ord, (rows, cols), keepdim)
         if abs(ord) == math.inf:
             rows, cols = cols, rows
-        sums = find_op("vector_norm")(A, 1, (rows,), keepdim)
+        sums = find_op("linalg_vector_norm")(A, 1, (rows,), keepdim)
         if not keepdim and cols > rows:
             cols -= 1
         return extreme(sums, cols, keepdim, ord > 0)
@@ -90,7 +90,7 @@ class LinalgNorm(Composite):
             return find_op("linalg_matrix_norm")(A, ord, dim if dim is not None else tuple(range(A.ndim)), keepdim, dtype=dtype)
         if ord is not None and ((dim is not None and len(dim) == 2) or (dim is None and A.ndim == 2)):
             return find_op("linalg_matrix_norm")(A, ord, (0, 1) if dim is None else dim, keepdim, dtype=dtype)
-        return find_op("vector_norm")(A, 2 if ord is None else ord, dim, keepdim, dtype=dtype)
+        return find_op("linalg_vector_norm")(A, 2 if ord is None else ord, dim, keepdim, dtype=dtype)
 
 
 class Cond(Composite):
@@ -121,3 +121,43 @@ class Cond(Composite):
         if A.device.type != "meta":
             inverse = inverse.masked_fill((info != 0).unsqueeze(-1).unsqueeze(-1), math.inf)
         return norm(A, p) * norm(inverse, p)
+
+
+# --- older names --------------------------------------------------------------------------------------------------------------
+
+
+class NuclearNorm(Composite):
+    """The sum of singular values."""
+
+    schema = ("nuclear_norm(Tensor input, bool keepdim=False) -> Tensor", "nuclear_norm(Tensor input, int[] dim, bool keepdim=False) -> Tensor")
+    method = False
+
+    def compute(self, input, *rest):
+        dim, keepdim = rest if len(rest) == 2 else ((-2, -1), *rest)
+        return find_op("linalg_matrix_norm")(input, "nuc", dim, keepdim)
+
+
+class FrobeniusNorm(Composite):
+    """The root of the sum of squares over one or two dims, or over all."""
+
+    schema = "frobenius_norm(Tensor input, int[] dim, bool keepdim=False) -> Tensor"
+    method = False
+
+    def compute(self, input, dim, keepdim):
+        if len(dim) > 2:
+            raise RuntimeError(f"frobenius_norm: Expected at most 2 dimensions, but got {len(dim)} dimensions instead.")
+        return find_op("linalg_vector_norm")(input, 2, dim or None, keepdim)
+
+
+class NormExceptDim(Composite):
+    """The norm over every dim but one; over all of them for dim=-1."""
+
+    schema = "norm_except_dim(Tensor v, int pow=2, int dim=0) -> Tensor"
+    method = False
+    out = False
+
+    def compute(self, v, pow, dim):
+        if dim == -1:
+            return find_op("linalg_vector_norm")(v, pow)
+        kept = wrap_dim("norm_except_dim", dim, v.ndim)
+        return find_op("linalg_vector_norm")(v, pow, tuple(d for d in range(v.ndim) if d != kept), True)

@@ -59,7 +59,7 @@ power_sum = cache(PowerSum)   # one object per p, so that kernels are found agai
 class VectorNorm(Reduction):
     """The `ord`-norm of the elements as one vector per result."""
 
-    schema = "vector_norm(Tensor x, Scalar ord=2, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor"
+    schema = "linalg_vector_norm(Tensor x, Scalar ord=2, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor"
     namespace = "linalg"
     method = False
 
@@ -120,7 +120,7 @@ class Norm(Composite):
             p = 2
         elif isinstance(p, str):
             raise RuntimeError(f"norm(): only valid string values are 'fro' and 'nuc', found {p}")
-        return find_op("vector_norm")(input, p, dim, keepdim, dtype=dtype)
+        return find_op("linalg_vector_norm")(input, p, dim, keepdim, dtype=dtype)
 
 
 class LogSumExp(Reduction):

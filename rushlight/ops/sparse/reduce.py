@@ -70,7 +70,7 @@ class SparseSum(Composite):
         return values_of(input).sum() if dim is None else sum_over(input, dim)
 
 
-@rule("vector_norm", "norm")
+@rule("linalg_vector_norm", "norm")
 def norm(t: Any, ord: Any = 2, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
     """The norm of all elements."""
     if dim is not None and len(dim) not in (0, t.ndim):
