@@ -31,12 +31,14 @@ from ._C import (
     uint32,
     uint64,
 )
+from .assertions import PUBLIC as _ASSERTIONS
 from .autograd import enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad, set_grad_enabled
 from .autograd.anomaly_mode import is_anomaly_check_nan_enabled, is_anomaly_enabled
 from .dispatch import namespaces as _namespaces
 from .dtype import finfo, iinfo
 from .functions import (
     allclose,
+    as_strided_,
     broadcast_shapes,
     broadcast_tensors,
     detach,
@@ -45,16 +47,20 @@ from .functions import (
     get_device,
     is_complex,
     is_conj,
+    is_distributed,
     is_floating_point,
     is_inference,
     is_neg,
     is_nonzero,
+    is_same_size,
     is_signed,
     is_storage,
     is_tensor,
     numel,
+    resize_as_,
     set_default_tensor_type,
     typename,
+    zero_,
 )
 from .interop import as_tensor, asarray, from_dlpack, from_numpy, frombuffer, tensor, to_dlpack
 from .legacy import TYPES as _LEGACY_TYPES
@@ -63,6 +69,21 @@ from .ops.einsum import einsum
 from .printing import get_printoptions, set_printoptions
 from .promotion import can_cast, default_dtype as get_default_dtype, promote_types, result_type, set_default_dtype
 from .random import get_rng_state, initial_seed, manual_seed, seed, set_rng_state
+from .settings import (
+    are_deterministic_algorithms_enabled,
+    compiled_with_cxx11_abi,
+    get_deterministic_debug_mode,
+    get_float32_matmul_precision,
+    get_num_interop_threads,
+    is_deterministic_algorithms_warn_only_enabled,
+    is_warn_always_enabled,
+    set_deterministic_debug_mode,
+    set_float32_matmul_precision,
+    set_flush_denormal,
+    set_num_interop_threads,
+    set_warn_always,
+    use_deterministic_algorithms,
+)
 from .shape import (
     Size,
     channels_last,
@@ -104,6 +125,7 @@ _namespaces.install()
 _overrides.install()
 _dispatch.install()
 globals().update(_LEGACY_TYPES)
+globals().update(_ASSERTIONS)
 globals().update(op.published(""))
 
 _SUBPACKAGES = frozenset(("codegen", "devices", "fft", "func", "library", "linalg", "loops", "masked", "nested", "nn", "random", "signal", "sparse", "special", "testing", "utils"))

@@ -167,6 +167,69 @@ def map_(self: Tensor, tensor: Tensor, function: Callable[[Any, Any], Any]) -> T
     return self.copy_(_C.from_data(values, self.dtype).view(self.shape)) if values else self
 
 
+def map2_(self: Tensor, x: Tensor, y: Tensor, function: Callable[[Any, Any, Any], Any]) -> Tensor:
+    """Replace every element by `function(element, element of x, element of y)`, in Python, on the host."""
+    if self.requires_grad or x.requires_grad or y.requires_grad:
+        raise RuntimeError("Can't call map2_() on Variable that requires grad. Use var.detach().map2_() instead.")
+    first, second = (t.expand(self.shape).reshape(-1).tolist() for t in (x, y))
+    values = [function(*row) for row in zip(self.reshape(-1).tolist(), first, second, strict=True)]
+    return self.copy_(_C.from_data(values, self.dtype).view(self.shape)) if values else self
+
+
+def dim_order(self: Tensor, *, ambiguity_check: bool | list = False) -> tuple[int, ...]:
+    """The dims from the slowest to the fastest in memory."""
+    if ambiguity_check:
+        sizes, strides = self.shape, self.stride()
+        seen = [s for n, s in zip(sizes, strides, strict=True) if n != 1]
+        if len(set(seen)) != len(seen) or 1 in sizes:
+            raise RuntimeError(f"The tensor does not have unique dim order, or cannot map to exact one of the given memory formats: shape {list(sizes)}, strides {list(strides)}")
+    return tuple(sorted(range(self.ndim), key=lambda d: (-self.stride()[d], d)))
+
+
+def is_same_size(input: Tensor, other: Tensor) -> bool:
+    """Whether both tensors have the same sizes."""
+    return tuple(input.shape) == tuple(other.shape)
+
+
+def pin_memory(self: Tensor, device: Any = None) -> Tensor:
+    """Refused: only memory that a GPU copies from is worth pinning, and there is none."""
+    raise RuntimeError("pin_memory: needs an accelerator device, and none is available")
+
+
+def record_stream(self: Tensor, stream: Any) -> None:
+    """Refused: host tensors are on no stream."""
+    raise RuntimeError(f"record_stream: needs a tensor on an accelerator, got one on {self.device}")
+
+
+def reinforce(self: Tensor, reward: Any) -> None:
+    """Refused, as in PyTorch: stochastic functions were removed."""
+    raise RuntimeError("reinforce() was removed. Use rushlight.distributions instead.")
+
+
+def resize_as_(self: Tensor, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
+    """Give the tensor another's sizes in place."""
+    return self.resize_(the_template.shape)
+
+
+def _module_form(name: str) -> Callable[..., Tensor]:
+    """An in-place method as a function of its tensor."""
+
+    def call(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        return getattr(input, name)(*args, **kwargs)
+
+    call.__name__ = call.__qualname__ = name
+    call.__doc__ = f"`input.{name}(...)`."
+    return call
+
+
+zero_, as_strided_ = _module_form("zero_"), _module_form("as_strided_")
+
+
+def is_distributed(input: Tensor) -> bool:
+    """False: tensors live in one process."""
+    return False
+
+
 def _part(name: str) -> property:
     """`x.real` and `x.imag`: views that can be assigned to."""
 
@@ -182,7 +245,8 @@ def cuda(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
 
 
 METHODS: dict[str, Any] = {
-    "equal": equal, "allclose": allclose, "is_nonzero": is_nonzero, "new_tensor": new_tensor, "apply_": apply_, "map_": map_,
+    "equal": equal, "allclose": allclose, "is_nonzero": is_nonzero, "new_tensor": new_tensor, "apply_": apply_, "map_": map_, "map2_": map2_, "dim_order": dim_order,
+    "is_same_size": is_same_size, "pin_memory": pin_memory, "record_stream": record_stream, "reinforce": reinforce,
     "cuda": cuda, "real": _part("real"), "imag": _part("imag"), "is_distributed": lambda self: False, "name": None,
     **{n: _in_place(n) for n in ("t_", "transpose_", "swapaxes_", "swapdims_", "squeeze_", "unsqueeze_", "as_strided_")},
 }  # fmt: skip

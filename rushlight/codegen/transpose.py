@@ -92,7 +92,7 @@ def block_text(size: int) -> str:
     kind, element = f"<{lanes} x i{8 * size}>", f"i{8 * size}"
     lines = [
         "blocks:",
-        f"  %c = phi i64 [ 0, %strip ], [ %c_next, %block ]",
+        "  %c = phi i64 [ 0, %strip ], [ %c_next, %block ]",
         f"  %c_next = add i64 %c, {lanes}",
         "  %fits = icmp sle i64 %c_next, %cols",
         "  br i1 %fits, label %block, label %single",

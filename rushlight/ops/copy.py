@@ -11,7 +11,6 @@ from ..op.definition import KIND_PLANNED, OpDefinition
 from ..op.indexed import copy_steps
 from ..shape import channels_last, channels_last_3d, contiguous_format, memory_format as MemoryFormat, preserve_format
 
-
 LARGE = 4096   # elements from which on a copy's layout is worth a plan of its own
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from rushlight import _C
 from rushlight.op import OpDefinition, find_op
+from rushlight.op.definition import ops
 
 ONE = (
     "abs", "acos", "asin", "atan", "ceil", "cos", "cosh", "erf", "erfc", "exp", "expm1", "floor", "frac", "lgamma", "log", "log10", "log1p",
@@ -41,10 +42,20 @@ class _Foreach(OpDefinition):
     base: str
 
     def run(self, *args: Any) -> Any:
-        writes = self.spec.name.endswith("_")
         count = self.length(args)
-        made = [self.call(find_op(self.base + "_" if writes else self.base), *row) for row in zip(*(each(self.spec.name, a, count) for a in args), strict=True)]
-        return None if writes else tuple(made)
+        op = self.operation(self.base)
+        made = [self.call(op, *row) for row in zip(*(each(self.spec.name, a, count) for a in args), strict=True)]
+        return None if self.writes else tuple(made)
+
+    @property
+    def writes(self) -> bool:
+        return self.spec.name.endswith("_")
+
+    def operation(self, base: str) -> Any:
+        """The op for one tensor, in place where this one is."""
+        if not self.writes:
+            return find_op(base)
+        return ops[base + "_"] if base + "_" in ops else lambda x, *rest: x.copy_(find_op(base)(x, *rest))
 
     def length(self, args: tuple) -> int:
         first = next((a for a in args if isinstance(a, (list, tuple))), ())
@@ -61,7 +72,7 @@ class _Two(_Foreach):
 
     def call(self, op, x, y, alpha=1):
         if not isinstance(y, _C.Tensor) and self.base in NUMBERS:
-            op = find_op(NUMBERS[self.base] + ("_" if self.spec.name.endswith("_") else ""))
+            op = self.operation(NUMBERS[self.base])
         return op(x, y) if alpha == 1 else op(x, y, alpha=alpha)
 
 

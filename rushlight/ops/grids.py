@@ -6,6 +6,7 @@ without data follow. Refuses: more dims than the op speaks of, and mixed dtypes 
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -77,7 +78,7 @@ class Combinations(Composite):
         count = math.comb(n + r - 1, r) if with_replacement and n else math.comb(n, r)
         grid = find_op("meshgrid")([find_op("arange")(n, device=input.device)] * r, indexing="ij")
         keep = grid[0] >= 0
-        for before, after in zip(grid, grid[1:], strict=False):
+        for before, after in itertools.pairwise(grid):
             keep = keep & (before <= after if with_replacement else before < after)
         flat = keep.reshape(-1).nonzero_static(size=count).reshape(-1)
         return input[find_op("stack")(find_op("unravel_index")(flat, (n,) * r), 1)] if n else input.new_empty((0, r))

@@ -1,0 +1,146 @@
+"""Checks that programs make on their own values: `_check`, `_assert` and arithmetic on sizes.
+
+Enters: conditions, sizes and tensors. Leaves: nothing, or the exception PyTorch raises. Sizes are plain numbers here
+(symbolic ones behave like them), so `sym_int` and its like are the arithmetic itself.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from ._C import Tensor
+
+Message = Callable[[], str] | None
+
+
+def _check_with(error: type[Exception], condition: Any, message: Message = None) -> None:
+    """Raise `error` with the text `message()` gives unless `condition` holds."""
+    if isinstance(condition, Tensor):
+        raise TypeError(f"cond must be a bool, but got {type(condition).__name__}: use _check_tensor_all for tensors")
+    if condition:
+        return
+    if message is not None and not callable(message):
+        raise TypeError(f"message must be a callable, got {type(message).__name__}")
+    raise error("Expected cond to be True, but got False." if message is None else str(message()))
+
+
+def _check(cond: Any, message: Message = None) -> None:
+    """Raise RuntimeError unless `cond` holds."""
+    _check_with(RuntimeError, cond, message)
+
+
+def _check_index(cond: Any, message: Message = None) -> None:
+    """Raise IndexError unless `cond` holds."""
+    _check_with(IndexError, cond, message)
+
+
+def _check_value(cond: Any, message: Message = None) -> None:
+    """Raise ValueError unless `cond` holds."""
+    _check_with(ValueError, cond, message)
+
+
+def _check_type(cond: Any, message: Message = None) -> None:
+    """Raise TypeError unless `cond` holds."""
+    _check_with(TypeError, cond, message)
+
+
+def _check_not_implemented(cond: Any, message: Message = None) -> None:
+    """Raise NotImplementedError unless `cond` holds."""
+    _check_with(NotImplementedError, cond, message)
+
+
+def _check_is_size(i: Any, message: Message = None, *, max: int | None = None) -> None:
+    """Raise RuntimeError unless `i` can be a size (of at most `max`)."""
+    _check(i >= 0, message)
+    if max is not None:
+        _check(i <= max, message)
+
+
+def _check_tensor_all_with(error: type[Exception], cond: Tensor, message: Message = None) -> None:
+    """Raise `error` unless every element of `cond` is true."""
+    if not isinstance(cond, Tensor):
+        raise TypeError(f"cond must be a tensor, but got {type(cond).__name__}")
+    if cond.dtype.name != "bool":
+        raise TypeError(f"cond tensor must have dtype bool, but got {cond.dtype.name}")
+    _check_with(error, bool(cond.all()), message)
+
+
+def _check_tensor_all(cond: Tensor, message: Message = None) -> None:
+    """Raise RuntimeError unless every element of `cond` is true."""
+    _check_tensor_all_with(RuntimeError, cond, message)
+
+
+def _assert(condition: Any, message: str) -> None:
+    """`assert condition, message`, as a call."""
+    if not condition:
+        raise AssertionError(message)
+
+
+def _assert_async(input: Tensor, assert_msg: str = "Expected Tensor with single nonzero value, but got zero") -> None:
+    """Raise RuntimeError unless the only element is not zero."""
+    if not bool(input):
+        raise RuntimeError(assert_msg)
+
+
+def _assert_scalar(input: Any, assert_msg: str) -> None:
+    """Raise RuntimeError unless the number is true."""
+    if not input:
+        raise RuntimeError(assert_msg)
+
+
+def _assert_tensor_metadata(a: Tensor, size: Any = None, stride: Any = None, dtype: Any = None, *, device: Any = None, layout: Any = None) -> None:
+    """Raise RuntimeError unless the tensor is as described."""
+    for what, want, have in (("sizes", size, tuple(a.shape)), ("strides", stride, tuple(a.stride())), ("dtype", dtype, a.dtype), ("device", device, a.device), ("layout", layout, a.layout)):
+        want = tuple(want) if isinstance(want, (list, tuple)) else want
+        if want is not None and want != have:
+            raise RuntimeError(f"Tensor {what} mismatch! Expected: {want}, Got: {have}")
+
+
+# --- sizes ------------------------------------------------------------------------------------------------------------------
+
+
+def sym_int(a: Any) -> int:
+    """`a` as an integer, towards zero."""
+    return math.trunc(a)
+
+
+def sym_float(a: Any) -> float:
+    """`a` as a float."""
+    return float(a)
+
+
+def sym_not(a: Any) -> bool:
+    """The opposite truth."""
+    return not a
+
+
+def sym_max(a: Any, b: Any) -> Any:
+    """The larger number; a float if either is."""
+    return type(a + b)(max(a, b)) if isinstance(a + b, float) else max(a, b)
+
+
+def sym_min(a: Any, b: Any) -> Any:
+    """The smaller number; a float if either is."""
+    return type(a + b)(min(a, b)) if isinstance(a + b, float) else min(a, b)
+
+
+def sym_sqrt(a: Any) -> float:
+    """The square root."""
+    return math.sqrt(a)
+
+
+def sym_sum(args: Iterable[Any]) -> Any:
+    """The sum of many numbers."""
+    return sum(args)
+
+
+def sym_ite(b: Any, t: Any, f: Any) -> Any:
+    """`t` if `b` holds, else `f`, which must be of the same type."""
+    if type(t) is not type(f):
+        raise AssertionError(f"sym_ite: expected both choices of one type, got {type(t).__name__} and {type(f).__name__}")
+    return t if b else f
+
+
+PUBLIC = {name: value for name, value in globals().items() if name.startswith(("_check", "_assert", "sym_")) and callable(value)}

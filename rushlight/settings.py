@@ -1,0 +1,103 @@
+"""Process-wide settings that programs for PyTorch set and ask for.
+
+Enters: the values programs set. Leaves: the same values when asked, so that such programs run. Kernels here do not
+depend on the number of threads or on chance, so asking for determinism changes nothing; float32 products are always
+computed in full precision, which every precision setting permits. Refuses: values PyTorch refuses.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+PRECISIONS = ("highest", "high", "medium")
+DEBUG_MODES = {"default": 0, "warn": 1, "error": 2}
+
+
+@dataclass
+class _Settings:
+    deterministic: bool = False
+    warn_only: bool = False
+    warn_always: bool = False
+    precision: str = "highest"
+    interop_threads: int = 1
+
+
+_settings = _Settings()
+
+
+def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
+    """Ask for deterministic kernels; all of them are."""
+    _settings.deterministic, _settings.warn_only = bool(mode), bool(warn_only)
+
+
+def are_deterministic_algorithms_enabled() -> bool:
+    """Whether determinism was asked for."""
+    return _settings.deterministic
+
+
+def is_deterministic_algorithms_warn_only_enabled() -> bool:
+    """Whether determinism was asked for with a warning instead of an error."""
+    return _settings.warn_only
+
+
+def set_deterministic_debug_mode(debug_mode: int | str) -> None:
+    """"default", "warn" or "error" (0, 1, 2)."""
+    if not isinstance(debug_mode, (int, str)):
+        raise TypeError(f"set_deterministic_debug_mode: expected str or int, got {type(debug_mode).__name__}")
+    mode = DEBUG_MODES.get(debug_mode) if isinstance(debug_mode, str) else debug_mode
+    if mode not in (0, 1, 2):
+        raise RuntimeError(f"set_deterministic_debug_mode: expected 'default', 'warn', 'error', 0, 1 or 2, got {debug_mode!r}")
+    use_deterministic_algorithms(mode > 0, warn_only=mode == 1)
+
+
+def get_deterministic_debug_mode() -> int:
+    """0 without determinism, 1 with a warning, 2 with an error."""
+    return (1 if _settings.warn_only else 2) if _settings.deterministic else 0
+
+
+def set_float32_matmul_precision(precision: str) -> None:
+    """How exact float32 products must be; they are always exact to float32."""
+    if precision not in PRECISIONS:
+        raise RuntimeError(f"set_float32_matmul_precision: expected one of {', '.join(PRECISIONS)}, got {precision!r}")
+    _settings.precision = precision
+
+
+def get_float32_matmul_precision() -> str:
+    """The precision that was asked for."""
+    return _settings.precision
+
+
+def set_warn_always(b: bool) -> None:
+    """Whether warnings that come once should come always."""
+    if not isinstance(b, bool):
+        raise TypeError(f"set_warn_always: expected a bool, got {type(b).__name__}")
+    _settings.warn_always = b
+
+
+def is_warn_always_enabled() -> bool:
+    """Whether warnings that come once come always."""
+    return _settings.warn_always
+
+
+def set_num_interop_threads(n: int) -> None:
+    """Threads between ops; ops run one after another here, whatever the number."""
+    if not isinstance(n, int) or isinstance(n, bool):
+        raise TypeError(f"set_num_interop_threads: expects an int, but got {type(n).__name__}")
+    if n <= 0:
+        raise RuntimeError(f"set_num_interop_threads: expected a positive number of threads, got {n}")
+    _settings.interop_threads = n
+
+
+def get_num_interop_threads() -> int:
+    """The number that was set, 1 at first."""
+    return _settings.interop_threads
+
+
+def set_flush_denormal(mode: bool) -> bool:
+    """Refused, with False: denormal numbers are always kept."""
+    return not mode
+
+
+def compiled_with_cxx11_abi() -> bool:
+    """True: the native core uses the present C++ ABI."""
+    return True

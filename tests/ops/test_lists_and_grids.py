@@ -1,0 +1,86 @@
+"""Lists of tensors at once, copying views, settings and checks: what PyTorch's op records do not visit."""
+
+from __future__ import annotations
+
+import pytest
+
+import rushlight as rl
+
+
+def test_foreach_takes_lists_tensors_and_numbers() -> None:
+    xs = [rl.ones(2), rl.full((3,), 2.0)]
+    assert [x.tolist() for x in rl._foreach_add(xs, 1)] == [[2, 2], [3, 3, 3]]
+    assert [x.tolist() for x in rl._foreach_add(xs, xs, alpha=2)] == [[3, 3], [6, 6, 6]]
+    assert [x.tolist() for x in rl._foreach_mul(xs, [2, 3])] == [[2, 2], [6, 6, 6]]
+    assert [x.tolist() for x in rl._foreach_mul(xs, rl.tensor(4.0))] == [[4, 4], [8, 8, 8]]
+    assert [x.tolist() for x in rl._foreach_pow(2, xs)] == [[2, 2], [4, 4, 4]]
+    assert [x.tolist() for x in rl._foreach_addcdiv(xs, xs, xs, [1, 2])] == [[2, 2], [4, 4, 4]]
+    assert [x.item() for x in rl._foreach_norm(xs)] == pytest.approx([2**0.5, 12**0.5])
+
+
+def test_foreach_in_place_changes_every_tensor() -> None:
+    xs = [rl.ones(2), rl.full((3,), 4.0)]
+    assert rl._foreach_sqrt_(xs) is None
+    rl._foreach_maximum_(xs, 1.5)
+    rl._foreach_lerp_(xs, [x + 1 for x in xs], 0.5)
+    assert [x.tolist() for x in xs] == [[2, 2], [2.5, 2.5, 2.5]]
+    rl._foreach_zero_(xs)
+    assert all(not x.any() for x in xs)
+
+
+def test_foreach_gradients_pass_through() -> None:
+    xs = [rl.ones(2, requires_grad=True), rl.ones(3, requires_grad=True)]
+    sum(y.sum() for y in rl._foreach_exp(rl._foreach_mul(xs, 2))).backward()
+    assert xs[0].grad.tolist() == pytest.approx([2 * rl.e**2] * 2)
+
+
+def test_foreach_refuses_lists_of_other_lengths() -> None:
+    with pytest.raises(RuntimeError, match="same number"):
+        rl._foreach_add([rl.ones(1)], [rl.ones(1), rl.ones(1)])
+    with pytest.raises(RuntimeError, match="at least one"):
+        rl._foreach_neg([])
+
+
+def test_copying_views_share_no_memory() -> None:
+    x = rl.randn(4, 6)
+    for made in (rl.permute_copy(x, (1, 0)), rl.expand_copy(x, (2, 4, 6)), rl.select_copy(x, 0, 1), rl.slice_copy(x, 0, 1, 3), *rl.split_copy(x, 2), rl.detach_copy(x), rl.view_copy(x, (24,))):
+        assert made.is_contiguous() and made.untyped_storage().data_ptr() != x.untyped_storage().data_ptr()
+
+
+def test_copying_views_pass_gradients() -> None:
+    x = rl.randn(3, 3, requires_grad=True)
+    rl.diagonal_copy(x).sum().backward()
+    assert rl.equal(x.grad, rl.eye(3))
+
+
+def test_settings_are_remembered() -> None:
+    rl.use_deterministic_algorithms(True, warn_only=True)
+    assert rl.are_deterministic_algorithms_enabled() and rl.get_deterministic_debug_mode() == 1
+    rl.set_deterministic_debug_mode("default")
+    assert not rl.are_deterministic_algorithms_enabled()
+    with pytest.raises(RuntimeError, match="lowest"):
+        rl.set_float32_matmul_precision("lowest")
+
+
+def test_checks_raise_their_class() -> None:
+    rl._check(True)
+    with pytest.raises(ValueError, match="too many"):
+        rl._check_value(False, lambda: "too many")
+    with pytest.raises(RuntimeError):
+        rl._check_tensor_all(rl.tensor([True, False]))
+    with pytest.raises(AssertionError, match="no"):
+        rl._assert(False, "no")
+
+
+def test_fill_diagonal_wraps_in_any_layout() -> None:
+    dense, turned = rl.zeros(9, 2), rl.zeros(2, 9).t()
+    assert rl.equal(dense.fill_diagonal_(1, wrap=True), turned.fill_diagonal_(1, wrap=True))
+    assert dense[:, 0].tolist() == [1, 0, 0, 1, 0, 0, 1, 0, 0]
+
+
+def test_segment_reduce_of_offsets_with_empty_runs() -> None:
+    x = rl.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    made = rl.segment_reduce(x, "max", offsets=rl.tensor([0, 2, 2, 3]), initial=-1)
+    assert made.tolist() == [2, -1, 3]
+    made.sum().backward()
+    assert x.grad.tolist() == [0, 1, 1]
