@@ -17,6 +17,7 @@ from typing import Any
 
 from .. import _C
 from ..op import Composite, Extern, Meta, Spec, find_op
+from ..op.batching import front, wrapped
 from ..op.factory import OPTIONS
 from ..op.view import wrap_dim
 from ..promotion import default_dtype, rank
@@ -78,11 +79,20 @@ def to_complex(dtype: Any) -> Any:
     return dtype if dtype.is_complex else _C.complex128 if dtype is _C.float64 else _C.complex64
 
 
-class ComplexToComplex(Extern):
+class _Library(Extern):
+    """What the three calls share: they transform `dim` and leave every other dim alone."""
+
+    method = False
+
+    def vmap(self, level: Any, overload: Any, args: tuple) -> Any:
+        input, dim, *rest = args
+        return wrapped(overload.call(front(input, level), tuple(d + 1 for d in dim), *rest), level)
+
+
+class ComplexToComplex(_Library):
     """The complex transform over `dim`."""
 
     schema = "_fft_c2c(Tensor input, int[] dim, str norm, bool forward) -> Tensor"
-    method = False
 
     def meta(self, input, dim, norm, forward):
         check_precision("fft", input)
@@ -96,11 +106,10 @@ class ComplexToComplex(Extern):
         return {"input": find_op("_fft_c2c")(g, dim, norm, not forward)}
 
 
-class RealToComplex(Extern):
+class RealToComplex(_Library):
     """The transform of real numbers over `dim`; `onesided` leaves out the mirrored half of the last of them."""
 
     schema = "_fft_r2c(Tensor input, int[] dim, str norm, bool onesided) -> Tensor"
-    method = False
 
     def meta(self, input, dim, norm, onesided):
         check_precision("fft", input)
@@ -127,11 +136,10 @@ class RealToComplex(Extern):
         return {"input": find_op("real")(find_op("_fft_c2c")(g, dim, norm, False))}
 
 
-class ComplexToReal(Extern):
+class ComplexToReal(_Library):
     """The inverse transform of a half spectrum over `dim`, whose last dim gets `size` real points."""
 
     schema = "_fft_c2r(Tensor input, int[] dim, str norm, int size) -> Tensor"
-    method = False
 
     def meta(self, input, dim, norm, size):
         check_precision("fft", input)
