@@ -1,4 +1,4 @@
-"""Order: sort, topk and the distinct elements.
+"""Order: sort and topk.
 
 Short dims are sorted by a kernel; longer ones have no loop form, so NumPy sorts the tensors' own memory. NaN sorts as
 the largest number.
@@ -10,7 +10,7 @@ from typing import Any
 
 from rushlight import _C
 from rushlight.op import Composite, Extern, Meta, Spec, result_type, wrap_dim
-from rushlight.op.definition import KIND_PLANNED, OpDefinition
+from rushlight.op.definition import KIND_PLANNED
 from rushlight.op.radix import radix_plan
 from rushlight.op.ranks import rank_plan
 from rushlight.ops.reduction.extremes import selected_gradient
@@ -163,86 +163,3 @@ class TopK(Extern):
 
     def vjp(self, g, input: Meta, dim, result):
         return {"input": None if g[0] is None else selected_gradient(g[0], input.shape, result[1], dim, True)}
-
-
-# --- distinct elements ------------------------------------------------------------------------------------------------
-
-
-class _Results(OpDefinition):
-    """Ops whose output sizes depend on data: they run on the host and return one tensor or several."""
-
-    differentiable = False
-    out = False
-
-    def run(self, *args: Any) -> Any:
-        if args[0].device.type == "meta":
-            raise NotImplementedError(f"{self.name}: the number of results depends on data, and meta tensors have none")
-        made = self.compute(*args)
-        return made[0] if len(made) == 1 else tuple(made)
-
-    def compute(self, *args: Any) -> list[Any]:
-        raise NotImplementedError
-
-
-def check_distinct(name: str, t: Any, dim: int | None) -> None:
-    """Refuse what has no order, and rows without elements."""
-    if t.dtype.is_complex:
-        raise NotImplementedError(f'"{name}" not implemented for {t.dtype.name}')
-    if dim is None:
-        return
-    if not t.ndim:
-        raise IndexError(f"{name}: Dimension specified as {dim} but tensor has no dimensions")
-    if 0 in [n for d, n in enumerate(t.shape) if d != wrap_dim(name, dim, t.ndim)]:
-        raise RuntimeError(f"{name}: There are 0 sized dimensions, and they aren't selected, so unique cannot be applied to shape {list(t.shape)}")
-
-
-class Unique(_Results):
-    """The distinct elements in order, where each went, and how often it occurs."""
-
-    schema = "unique(Tensor input, bool sorted=True, bool return_inverse=False, bool return_counts=False, int? dim=None) -> Tensor"
-
-    def compute(self, input, sorted, return_inverse, return_counts, dim):
-        import numpy as np  # loaded with the first call that needs it
-
-        check_distinct("unique", input, dim)
-        a, axis = array(input), None
-        if dim is None:
-            a = a.reshape(-1)
-        else:
-            axis = wrap_dim("unique", dim, input.ndim)
-        found = np.unique(a, return_inverse=True, return_counts=True, axis=axis, equal_nan=False)
-        inverse = found[1].reshape(tuple(input.shape) if axis is None else (-1,))
-        made = [from_array(found[0], input.dtype, input.device)]
-        if return_inverse:
-            made.append(from_array(inverse, _C.int64, input.device))
-        if return_counts:
-            made.append(from_array(found[2], _C.int64, input.device))
-        return made
-
-
-class UniqueConsecutive(_Results):
-    """The elements without repetitions of neighbours."""
-
-    schema = "unique_consecutive(Tensor input, bool return_inverse=False, bool return_counts=False, int? dim=None) -> Tensor"
-
-    def compute(self, input, return_inverse, return_counts, dim):
-        import numpy as np  # loaded with the first call that needs it
-
-        check_distinct("unique_consecutive", input, dim)
-        a, axis = array(input), 0
-        if dim is None:
-            a = a.reshape(-1)
-        else:
-            axis = wrap_dim("unique_consecutive", dim, input.ndim)
-        n = a.shape[axis]
-        rows = np.moveaxis(a, axis, 0)
-        starts = np.ones(n, dtype=bool)
-        starts[1:] = (rows[1:] != rows[:-1]).any(axis=tuple(range(1, rows.ndim)))
-        first = np.flatnonzero(starts)
-        made = [from_array(np.take(a, first, axis=axis), input.dtype, input.device)]
-        if return_inverse:
-            inverse = np.cumsum(starts) - 1
-            made.append(from_array(inverse.reshape(tuple(input.shape)) if dim is None else inverse, _C.int64, input.device))
-        if return_counts:
-            made.append(from_array(np.diff(np.append(first, n)), _C.int64, input.device))
-        return made

@@ -1,0 +1,119 @@
+"""Distinct elements: unique and unique_consecutive, of elements or of slices along a dim.
+
+Enters: tensors of ordered types. Leaves: the distinct elements, and if asked for where each element went and how often
+each occurs; all written with sorts, comparisons and scans. Refuses: complex numbers, slices without elements, and meta
+tensors, since the number of results depends on data. Every NaN is distinct.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import _C
+from ..op import OpDefinition, find_op, wrap_dim
+
+
+class _Distinct(OpDefinition):
+    """Ops whose output sizes depend on data: one tensor or several."""
+
+    differentiable = False
+    out = False
+    batch = "data"
+
+    def run(self, *args: Any) -> Any:
+        if args[0].device.type == "meta":
+            raise NotImplementedError(f"{self.name}: the number of results depends on data, and meta tensors have none")
+        made = self.compute(args[0].detach(), *args[1:])
+        return made[0] if len(made) == 1 else tuple(made)
+
+    def compute(self, *args: Any) -> list[Any]:
+        raise NotImplementedError
+
+
+def check_distinct(name: str, t: Any, dim: int | None) -> None:
+    """Refuse what has no order, and slices without elements."""
+    if t.dtype.is_complex:
+        raise NotImplementedError(f'"{name}" not implemented for {t.dtype.name}')
+    if dim is None:
+        return
+    if not t.ndim:
+        raise IndexError(f"{name}: Dimension specified as {dim} but tensor has no dimensions")
+    if 0 in [n for d, n in enumerate(t.shape) if d != wrap_dim(name, dim, t.ndim)]:
+        raise RuntimeError(f"{name}: There are 0 sized dimensions, and they aren't selected, so unique cannot be applied to shape {list(t.shape)}")
+
+
+def slices(t: Any, dim: int) -> Any:
+    """One row per slice along `dim`."""
+    return t.movedim(dim, 0).flatten(1) if t.ndim > 1 else t.unsqueeze(1)
+
+
+def starts_of(rows: Any) -> Any:
+    """Whether each element (or slice) differs from the one before it; the first always does."""
+    differs = rows[1:] != rows[:-1]
+    differs = differs.any(1) if rows.ndim == 2 else differs
+    first = differs.new_ones((min(rows.shape[0], 1),), dtype=_C.bool)
+    return find_op("cat")([first, differs])
+
+
+def counts_of(first: Any, total: int) -> Any:
+    """How many elements each run has, from where runs begin."""
+    ends = find_op("cat")([first[1:], first.new_full((min(first.shape[0], 1),), total)])
+    return ends - first
+
+
+def order_of(rows: Any) -> Any:
+    """Where the slices in order come from: stable sorts by the last column, then the one before, and so on."""
+    order = find_op("arange")(rows.shape[0], device=rows.device)
+    for column in reversed(rows.unbind(1)):
+        order = order.index_select(0, column.index_select(0, order).argsort(stable=True))
+    return order
+
+
+class Unique(_Distinct):
+    """The distinct elements in order, where each went, and how often it occurs."""
+
+    schema = "unique(Tensor input, bool sorted=True, bool return_inverse=False, bool return_counts=False, int? dim=None) -> Tensor"
+
+    def compute(self, input, sorted, return_inverse, return_counts, dim):
+        check_distinct("unique", input, dim)
+        if dim is None:
+            flat = input.reshape(-1)
+            ordered, order = flat.sort(stable=True)
+        else:
+            at = wrap_dim("unique", dim, input.ndim)
+            flat = slices(input, at)
+            order = order_of(flat)
+            ordered = flat.index_select(0, order)
+        starts = starts_of(ordered)
+        first = starts.nonzero().reshape(-1)
+        if dim is None:
+            made = [ordered.index_select(0, first)]
+        else:
+            made = [input.index_select(at, order.index_select(0, first))]
+        if return_inverse:
+            rank = starts.to(_C.int64).cumsum(0) - 1
+            inverse = rank.scatter(0, order, rank)
+            made.append(inverse.reshape(input.shape) if dim is None else inverse)
+        if return_counts:
+            made.append(counts_of(first, ordered.shape[0]))
+        return made
+
+
+class UniqueConsecutive(_Distinct):
+    """The elements without repetitions of neighbours."""
+
+    schema = "unique_consecutive(Tensor input, bool return_inverse=False, bool return_counts=False, int? dim=None) -> Tensor"
+
+    def compute(self, input, return_inverse, return_counts, dim):
+        check_distinct("unique_consecutive", input, dim)
+        at = 0 if dim is None else wrap_dim("unique_consecutive", dim, input.ndim)
+        rows = input.reshape(-1) if dim is None else slices(input, at)
+        starts = starts_of(rows)
+        first = starts.nonzero().reshape(-1)
+        made = [rows.index_select(0, first) if dim is None else input.index_select(at, first)]
+        if return_inverse:
+            inverse = starts.to(_C.int64).cumsum(0) - 1
+            made.append(inverse.reshape(input.shape) if dim is None else inverse)
+        if return_counts:
+            made.append(counts_of(first, rows.shape[0]))
+        return made
