@@ -136,7 +136,49 @@ LINALG = Group("linalg", "Linear algebra on one matrix of 4, one of 512, and 100
     Case(f"{call.split('(')[0]} [{shape}]", f"torch.linalg.{call}", SETUP + SYSTEMS.format(shape=shape, n=n))
     for shape, n in (("4, 4", 4), ("512, 512", 512), ("1000, 4, 4", 4)) for call in ("inv(A)", "solve(A, B)", "cholesky(H)", "det(A)")), worst_bar=1.0)
 
-GROUPS = (CONVOLUTION, RESIDUAL, RANDOM, ATTENTION, SHORT, NORMS, ORDER, LINALG)
+PICTURES = """
+x = torch.randn({shape}, requires_grad=True)
+{layout}
+call = lambda: {call}
+g = torch.randn_like(call().detach())
+"""
+LAST = "x = x.detach().contiguous(memory_format=torch.channels_last).requires_grad_()"
+
+
+def picture(name: str, call: str, shape: str = "8, 64, 112, 112", layout: str = "") -> Case:
+    """A step of a function of images `x`."""
+    return step(name, PICTURES.format(shape=shape, call=call, layout=layout), "call()", "x")
+
+
+POOLING = Group("pooling", "Pools over [8, 64, 112, 112], forward and backward", (
+    picture("max_pool2d 3x3 stride 2", "F.max_pool2d(x, 3, 2, 1)"),
+    picture("max_pool2d 2x2", "F.max_pool2d(x, 2)"),
+    picture("max_pool2d 3x3 stride 2, channels last", "F.max_pool2d(x, 3, 2, 1)", layout=LAST),
+    picture("max_pool2d 2x2, channels last", "F.max_pool2d(x, 2)", layout=LAST),
+    picture("avg_pool2d 3x3 stride 2", "F.avg_pool2d(x, 3, 2, 1)"),
+    picture("avg_pool2d 2x2", "F.avg_pool2d(x, 2)"),
+    picture("avg_pool2d 3x3 stride 2, channels last", "F.avg_pool2d(x, 3, 2, 1)", layout=LAST),
+    picture("avg_pool2d 2x2, channels last", "F.avg_pool2d(x, 2)", layout=LAST),
+    picture("adaptive_avg_pool2d to 7x7", "F.adaptive_avg_pool2d(x, 7)"),
+    picture("adaptive_avg_pool2d to 1x1, 7x7 images", "F.adaptive_avg_pool2d(x, 1)", "64, 512, 7, 7"),
+), worst_bar=1.0)
+
+GRID = "\nangle = torch.eye(2, 3).repeat(8, 1, 1) + 0.1\ngrid = F.affine_grid(angle, (8, 1, 128, 128), False)"
+
+RESAMPLING = Group("resampling", "Interpolation, grids, padding and columns of images, forward and backward", (
+    *(picture(f"interpolate {mode} to 112x112", f"F.interpolate(x, (112, 112), mode='{mode}')", "8, 32, 56, 56")
+      for mode in ("nearest", "bilinear", "bicubic", "area")),
+    *(picture(f"interpolate {mode} to 56x56, antialias", f"F.interpolate(x, (56, 56), mode='{mode}', antialias=True)", "8, 32, 112, 112")
+      for mode in ("bilinear", "bicubic")),
+    picture("interpolate bilinear to 224x224, channels last", "F.interpolate(x, (224, 224), mode='bilinear')", "8, 3, 256, 256", LAST),
+    *(picture(f"grid_sample {mode}", f"F.grid_sample(x, grid, '{mode}', align_corners=False)", "8, 16, 128, 128", GRID)
+      for mode in ("bilinear", "nearest", "bicubic")),
+    *(picture(f"pad {mode}", f"F.pad(x, (1, 1, 1, 1), '{mode}')") for mode in ("constant", "reflect", "replicate", "circular")),
+    picture("unfold 3x3", "F.unfold(x, 3, padding=1)", "8, 64, 56, 56"),
+    picture("pixel_shuffle 2", "F.pixel_shuffle(x, 2)", "8, 64, 56, 56"),
+))  # fmt: skip
+
+GROUPS = (CONVOLUTION, RESIDUAL, POOLING, RESAMPLING, RANDOM, ATTENTION, SHORT, NORMS, ORDER, LINALG)
 
 
 def run(session: Session) -> list[Section]:

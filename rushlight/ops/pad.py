@@ -102,7 +102,7 @@ class Pad(Composite):
         if mode == "constant":
             return find_op("constant_pad_nd")(input, pad, 0 if value is None else value)
         if value:
-            raise ValueError(f'Padding mode "{mode}" doesn\'t take in value argument')
+            raise RuntimeError(f'Padding mode "{mode}" doesn\'t take in value argument')
         if mode not in (REFLECT, REPLICATE, CIRCULAR):
             raise NotImplementedError(f"pad: Unrecognised padding mode {mode}")
         count = len(pad) // 2

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from rushlight.op import Composite, find_op
 from rushlight.ops.window.axes import ADAPTIVE, AVERAGE, Axis, pack
+from rushlight.ops.window.layout import in_order, is_channels_last
 
 from .largest import adaptive_sizes, check_adaptive
 from .sizes import Pooling, check_image, check_rank, refuse
@@ -71,7 +72,12 @@ class AdaptiveAvgPool(Composite):
         if min(sizes) < 0:
             raise RuntimeError(f"{self.name}: elements of output_size must be greater than or equal to 0, got {sizes}")
         check_adaptive(self.name, input, self.count)
+        if all(n == 1 for n in sizes):
+            made = input.mean(list(range(-self.count, 0)), keepdim=True)
+            return in_order(made, True) if is_channels_last(input, self.count) else made
         space = input.shape[input.ndim - len(sizes) :]
+        if all(out and n % out == 0 for n, out in zip(space, sizes, strict=True)):   # windows of one size, side by side
+            return find_op("_window_sum")(input, pack([Axis(AVERAGE, n, out, n // out, n // out) for n, out in zip(space, sizes, strict=True)]))
         return find_op("_window_sum")(input, pack([Axis(ADAPTIVE, n, out, 1) for n, out in zip(space, sizes, strict=True)]))
 
 

@@ -31,7 +31,8 @@ class Pooling:
         for k, p, d in zip(self.kernel, self.padding, self.dilation, strict=True):
             if p < 0:
                 raise RuntimeError(f"{name}: pad must be non-negative, but got pad: {p}")
-            if p > ((k - 1) * d + 1) // 2:
+            # Dilation counts for one dim only: PyTorch's check of images is about the kernel as given.
+            if p > ((k - 1) * d + 1) // 2 or (count > 1 and p > k // 2):
                 raise RuntimeError(f"{name}: pad should be at most half of effective kernel size, but got pad={p}, kernel_size={k} and dilation={d}")
 
     def outputs(self, input: Any) -> list[int]:

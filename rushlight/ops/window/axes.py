@@ -171,6 +171,25 @@ def regular_part(axis: Axis) -> Regular | None:
     return Regular(low, high, axis.b, axis.c, axis.a)
 
 
+class Phases(NamedTuple):
+    """Whole steps [low, high) of a flipped pool: input position step * stride + r sees outputs step + taps[r][0] to [1]."""
+
+    low: int
+    high: int
+    taps: tuple[tuple[int, int], ...]
+
+
+def phased_part(axis: Axis) -> Phases | None:
+    """The regular stretch of an average pool's gradient, or None where there is none."""
+    if not axis.flip or axis.rule != AVERAGE:
+        return None
+    kernel, stride, padding = axis.a, axis.b, axis.c
+    taps = tuple((-((kernel - 1 - r - padding) // stride), (r + padding) // stride) for r in range(stride))
+    low = max(0, -min(first for first, _ in taps))
+    high = min(axis.out - max(last for _, last in taps), axis.size // stride)
+    return Phases(low, max(low, high), taps)
+
+
 # Tables as bytes ----------------------------------------------------------------------------------------------------------
 
 

@@ -21,10 +21,11 @@ from rushlight.op.definition import KIND_PLANNED, OpDefinition
 from rushlight.op.pointwise import compile_for, compute_code
 from rushlight.op.reduction import GRAIN, as_step, product
 
-from .axes import Axis, Constants, Table, floats, integers, pack, regular_part, table_of, unpack
+from .axes import Axis, Constants, Table, floats, integers, pack, phased_part, regular_part, table_of, unpack
 from .layout import ZERO, channels_last_strides, dense, in_order, is_channels_last, is_dense, nested, unravel
 
 UNROLLED = 8    # taps of a window written out one by one
+MOST_PHASES = 32
 FEW_CHANNELS = 8
 
 
@@ -38,6 +39,7 @@ class Form(NamedTuple):
     taps: int                       # of windows along the last dim where they are written out; 0: a loop
     masked: bool                    # written-out windows may be shorter than `taps`
     picks: bool = False             # every window is one element: nothing is added
+    phases: tuple[tuple[int, int], ...] = ()   # the regular windows of a flipped pool along the last dim
 
 
 class WindowSum(OpDefinition):
@@ -94,7 +96,9 @@ class WindowSum(OpDefinition):
         work = axes[-1].source * product(table.taps for table in tables[:-1]) + axes[-1].target * tables[-1].taps
         grain = max(1, GRAIN // max(1, work))
         regular = regular_part(axes[-1])
-        params += [grain, *((regular.low, regular.high, regular.padding) if regular else (0, 0, 0))]
+        phases = phased_part(axes[-1])
+        low, high, padding = (regular.low, regular.high, regular.padding) if regular else (phases.low, phases.high, 0) if phases else (0, 0, 0)
+        params += [grain, low, high, padding]
         scratch = (-(-extent // grain), axes[-1].source) if len(axes) > 1 else (1,)
         slots.append(("temp", _C.int64 if ints else dtype_of(compute), scratch, None, 0, 0))
         step = (kernel, [0, *table_operands, 1, 2], params, extent, grain, -1, bytes(constants.data))
@@ -122,6 +126,9 @@ def choose_form(axes: Sequence[Axis], tables: Sequence[Table], channels: bool) -
     regular = regular_part(last)
     if regular is not None and regular.high - regular.low >= 8 and regular.stride <= 4:
         return Form(False, weighted, divided, regular.stride, regular.taps if regular.taps <= UNROLLED else 0, False)
+    phases = phased_part(last)
+    if phases is not None and phases.high - phases.low >= 4 and sum(b - a + 1 for a, b in phases.taps) <= MOST_PHASES:
+        return Form(False, (*weighted[:-1], False), divided, 0, 0, False, False, phases.taps)
     if weighted[-1] and 0 < table.taps <= UNROLLED and last.target >= 8:
         return Form(False, weighted, divided, 0, table.taps, min(table.counts) < table.taps)
     return Form(False, weighted, divided, 0, 0, False)
@@ -137,7 +144,9 @@ def table_bytes(table: Table, form: Form, k: int, ints: bool, compute: str, axis
         moved = [min(s, axis.source - taps) for s in starts]
         weights = [[0.0] * (s - m) + w for s, m, w in zip(starts, moved, weights, strict=True)]
         starts = moved
-    if weights is not None:
+    if last and form.phases:
+        numbers = [1.0 / divisor for divisor in table_of(axis.flipped()).divisors]
+    elif weights is not None:
         padded = [w + [0.0] * (taps - len(w)) for w in weights]
         numbers = [padded[o][t] for t in range(taps) for o in range(count)] if last and not form.channels else [v for w in padded for v in w]
     else:
@@ -246,7 +255,8 @@ def rows_nest(form: Form, code: str) -> Nest:
             place = place * var(box.sources[d]) + (var(f"first{d}") + var(f"k{d}"))
         x = cast(load(0, place * width + var("x"), code), compute)
         body.append(Local("own", idiv(var("begin"), var("grain")) * width))   # each chunk has a scratch row
-        column = (Local("acc", const(0, compute)), *box.box(outer, x), Store(scratch, var("own") + var("x"), var("acc", compute)))
+        total = var("acc", compute) * box.number(last, var("x")) if form.phases else var("acc", compute)
+        column = (Local("acc", const(0, compute)), *box.box(outer, x), Store(scratch, var("own") + var("x"), total))
         body.append(For("x", ZERO, width, column, vector=True))
 
         def read(at: Value) -> Value:
@@ -255,7 +265,8 @@ def rows_nest(form: Form, code: str) -> Nest:
         body.append(Local("own", var("o.rest") * width))
 
         def read(at: Value) -> Value:
-            return cast(load(0, var("own") + at, code), compute)
+            x = cast(load(0, var("own") + at, code), compute)
+            return x * box.number(last, at) if form.phases else x
 
     body += along_row(box, read, last)
     params = (*box.params, "grain", "low", "high", "padding")
@@ -267,14 +278,14 @@ def along_row(box: Boxes, read: Any, last: int) -> list[Statement]:
     form, compute = box.form, box.compute
     end = var(box.targets[last])
 
-    def store(name: str, value: Value) -> Store:
+    def store(place: Value, value: Value) -> Store:
         divisor = None
         if form.divided and not form.weighted[last]:
-            divisor = box.number(last, var(name))
+            divisor = box.number(last, place)
             divisor = divisor * var("divisor", compute) if last else divisor
         elif form.divided:
             divisor = var("divisor", compute)
-        return Store(box.out, var("i") * end + var(name), cast(box.divide(value, divisor), box.code))
+        return Store(box.out, var("i") * end + place, cast(box.divide(value, divisor), box.code))
 
     def loop(name: str, start: Value, stop: Value) -> For:
         x = read(var(f"{name}.first") + var(f"{name}.t"))
@@ -284,12 +295,15 @@ def along_row(box: Boxes, read: Any, last: int) -> list[Statement]:
         return For(name, start, stop, (
             Local(f"{name}.first", box.first(last, var(name))), Local(acc, const(0, compute)),
             For(f"{name}.t", ZERO, box.length(last, var(name)), (Assign(acc, var(acc, compute) + x),)),
-            store(name, var(acc, compute)),
+            store(var(name), var(acc, compute)),
         ))  # fmt: skip
 
     if form.stride:
         low, high = var("low"), var("high")
         return [loop("a", ZERO, low), whole_windows(box, read, store), loop("b", high, end)]
+    if form.phases:
+        step = const(len(form.phases), "i64")
+        return [loop("a", ZERO, var("low") * step), whole_steps(box, read, store), loop("b", var("high") * step, end)]
     if not form.taps:
         return [loop("a", ZERO, end)]
     total = None
@@ -299,7 +313,20 @@ def along_row(box: Boxes, read: Any, last: int) -> list[Statement]:
         if form.masked:
             x = select(ne(weight, const(0, compute)), x, const(0, compute))
         total = x if total is None else total + x
-    return [For("j", ZERO, end, (Local("j.first", box.first(last, var("j"))), store("j", total)), vector=True)]
+    return [For("j", ZERO, end, (Local("j.first", box.first(last, var("j"))), store(var("j"), total)), vector=True)]
+
+
+def whole_steps(box: Boxes, read: Any, store: Any) -> For:
+    """The elements between two starts of windows at a time: which outputs they see is known for each."""
+    stores: list[Statement] = []
+    for r, (first, last) in enumerate(box.form.phases):
+        total = None
+        for t in range(first, last + 1):
+            x = read(var("w") + const(t, "i64"))
+            total = x if total is None else total + x
+        place = var("w") * const(len(box.form.phases), "i64") + const(r, "i64")
+        stores.append(store(place, const(0, box.compute) if total is None else total))
+    return For("w", var("low"), var("high"), tuple(stores), vector=len(box.form.phases) == 1)
 
 
 def whole_windows(box: Boxes, read: Any, store: Any) -> For:
@@ -310,9 +337,9 @@ def whole_windows(box: Boxes, read: Any, store: Any) -> For:
         total = read(start)
         for t in range(1, form.taps):
             total = total + read(start + const(t, "i64"))
-        return For("w", var("low"), var("high"), (store("w", total),), vector=True)
+        return For("w", var("low"), var("high"), (store(var("w"), total),), vector=True)
     acc = var("w.acc", compute)
     add = Assign("w.acc", acc + read(start + var("w.t")))
     return For("w", var("low"), var("high"), (
-        Local("w.acc", const(0, compute)), For("w.t", ZERO, var(f"taps{box.count - 1}"), (add,)), store("w", acc),
+        Local("w.acc", const(0, compute)), For("w.t", ZERO, var(f"taps{box.count - 1}"), (add,)), store(var("w"), acc),
     ), vector=True)  # fmt: skip
