@@ -15,7 +15,7 @@ from rushlight.ops.reduction.extremes import highest, lowest
 from rushlight.ops.reduction.restore import as_dtype
 from rushlight.promotion import can_cast, rank, to_float
 
-WIDE = {"f16": "f32", "bf16": "f32", "f32": "f64"}
+WIDE = {"f16": "f32", "bf16": "f32", "f32": "f64", "c32": "c64", "c64": "c128"}
 
 
 def accumulated_types(input: Any, dtype: Any, wide: bool = True) -> Types:
@@ -49,6 +49,9 @@ class CumSum(_Running):
     def step(self, s, acc, x, index):
         return (acc[0] + x,)
 
+    def merge(self, s, a, b):
+        return (a[0] + b[0],)
+
     def vjp(self, g, input: Meta, dim):
         return {"input": as_dtype(reversed_sum(g, dim), input.dtype)}
 
@@ -73,6 +76,9 @@ class CumProd(_Running):
 
     def step(self, s, acc, x, index):
         return (acc[0] * x,)
+
+    def merge(self, s, a, b):
+        return (a[0] * b[0],)
 
     def vjp(self, g, input, result, dim):
         if input.ndim == 0 or input.numel() == 0:
