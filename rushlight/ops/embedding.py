@@ -84,15 +84,11 @@ class EmbeddingSparseBackward(Composite):
     def compute(self, grad_output, indices, num_weights, padding_idx, scale_grad_by_freq):
         if scale_grad_by_freq:
             raise RuntimeError("embedding_backward: scale_grad_by_freq not supported with sparse gradients")
-        try:
-            make = find_op("sparse_coo_tensor")
-        except AttributeError:
-            raise NotImplementedError("embedding: sparse=True needs sparse COO tensors, which this version does not have. Use sparse=False.") from None
         flat, rows = row_gradients(grad_output, indices, padding_idx, False, num_weights)
         if padding_idx >= 0:
             kept = (flat != padding_idx).nonzero().reshape(-1)
             flat, rows = flat.index_select(0, kept), rows.index_select(0, kept)
-        return make(flat.reshape(1, -1).to(_C.int64), rows, (num_weights, grad_output.shape[-1]))
+        return find_op("sparse_coo_tensor")(flat.reshape(1, -1).to(_C.int64), rows, (num_weights, grad_output.shape[-1]))
 
 
 class EmbeddingRenorm(Composite):

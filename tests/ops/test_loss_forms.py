@@ -32,6 +32,16 @@ def test_deprecated_switches_win_and_warn(switches: dict[str, bool]) -> None:
             compare(want, getattr(G, name)(ours(x), ours(y), **switches), rtol=1e-9)
 
 
+@pytest.mark.parametrize("reduction", [0, 1, 2])
+def test_reductions_by_number(reduction: int) -> None:
+    x, y = sample(4, 3), sample(4, 3, seed=1)
+    for name in ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "soft_margin_loss"):
+        agree(lambda m, x, y, n=name: getattr(m.ops.aten, n)(x, y, reduction), x, y)
+    agree(lambda m, x, y: m.kl_div(x, y, reduction), x, y.abs())
+    agree(lambda m, x, y: m.binary_cross_entropy_with_logits(x, y, None, None, reduction), x, y)
+    agree(lambda m, x: m.ops.aten.cross_entropy_loss(x, m.tensor([0, 1, 2, 1]), None, reduction, -100, 0.1), x)
+
+
 def test_weighted_means() -> None:
     x, y, w = sample(4, 3), sample(4, 3, seed=1), sample(4, 3, seed=2).abs()
     for name in ("mse_loss", "l1_loss", "huber_loss"):

@@ -91,6 +91,17 @@ def test_embedding_gradients_with_padding_and_frequencies() -> None:
         gradients_agree(lambda m, w, o=options: m.nn.functional.embedding(m.tensor(INDEX.tolist()), w, **o), sample(5, 4), second=False)
 
 
+def test_sparse_gradient_of_embedding_holds_the_rows_looked_up() -> None:
+    table = sample(6, 3)
+    for options in ({}, {"padding_idx": 2}):
+        theirs, mine = table.clone().requires_grad_(), ours(table).requires_grad_()
+        for index in ([1, 2, 1], [5, 1]):
+            F.embedding(torch.tensor(index), theirs, sparse=True, **options).sum().backward()
+            G.embedding(rl.tensor(index), mine, sparse=True, **options).sum().backward()
+        assert mine.grad.layout is rl.sparse_coo
+        compare(theirs.grad.to_dense(), mine.grad.to_dense())
+
+
 @pytest.mark.parametrize("mode", ["sum", "mean", "max"])
 def test_embedding_bag_forms(mode: str) -> None:
     flat, starts = [1, 2, 0, 3, 1, 1, 4], [0, 2, 2, 5]
