@@ -16,6 +16,7 @@ from typing import Any
 from .. import _C
 from ..autograd import is_grad_enabled, no_grad
 from ..op import Composite, Fused, Pointwise, Promote, find_op
+from ..op.levels import readable
 from ..op.reduction import product
 from .normalize import through_body
 from .segment_norm import channels_of, groups_of
@@ -96,8 +97,8 @@ def channel_sums(grad: Any, input: Any, mean: Any) -> tuple[Any, Any]:
 
 
 def is_dense(*tensors: Any) -> bool:
-    """Whether the elements of all given tensors lie in order."""
-    return all(t is None or t._is_contiguous() for t in tensors)
+    """Whether the elements of all given tensors are there and lie in order."""
+    return all(t is None or (t._is_contiguous() and readable(t)) for t in tensors)
 
 
 def moments(input: Any, dims: tuple[int, ...]) -> tuple[Any, Any]:

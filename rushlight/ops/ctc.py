@@ -16,6 +16,7 @@ from .. import _C
 from ..loops.expr import Value, cast, const, eq, load, max_, min_, select, var
 from ..loops.nest import For, Local, Nest, Store, operands, rows
 from ..op import Composite, OpDefinition, find_op
+from ..op.batching import expanded, wrapped
 from ..op.definition import KIND_PLANNED
 from ..op.pointwise import compile_for, scalars
 from ..op.reduction import as_step
@@ -50,6 +51,14 @@ class CtcScores(OpDefinition):
                 kernels[key] = as_step(compile_for(device, scores_nest(log_probs.dtype.code)))
             steps = [(kernels[key], list(range(6)), [times, items, classes, width, step], items, 1, -1)]
         return _C.Plan(5, device, slots, steps)
+
+    def vmap(self, level: Any, overload: Any, args: tuple) -> Any:
+        """Examples are more items."""
+        log_probs, *others, step = args
+        count, items = level.batch_size, log_probs.shape[1]
+        flat = expanded(log_probs, level).movedim(0, 1).flatten(1, 2).contiguous()
+        result = overload.call(flat, *[expanded(t, level).flatten(0, 1).contiguous() for t in others], step)
+        return wrapped(result.unflatten(0, (count, items)), level)
 
 
 def log_sum(code: str, *terms: Value) -> Value:

@@ -12,6 +12,7 @@ from typing import Any
 from .. import _C
 from ..autograd import is_grad_enabled, no_grad
 from ..op import Composite, Meta, find_op
+from ..op.levels import readable
 
 SUM, MEAN, MAX = 0, 1, 2
 MODES = {"sum": SUM, "mean": MEAN, "max": MAX}
@@ -178,7 +179,7 @@ class EmbeddingBag(Composite):
 
 def check_rows(name: str, indices: Any, entries: int) -> None:
     """RuntimeError, as PyTorch raises for bags, for an index outside the table."""
-    if indices.device.type == "meta" or not indices.numel():
+    if not readable(indices) or not indices.numel():
         return
     wrong = (indices < 0) | (indices >= entries)
     if bool(wrong.any()):
@@ -195,7 +196,7 @@ def divide(name: str, indices: Any, offsets: Any, include_last_offset: bool) -> 
         raise RuntimeError(f"{name}: include_last_offset: number of offset should be at least 1")
     if indices.device.type == "meta":
         return bags, indices.new_empty((count,), dtype=_C.int64)
-    if offsets.numel():
+    if offsets.numel() and readable(offsets):
         if (first := offsets[0].item()) != 0:
             raise RuntimeError(f"{name}: offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. However, got {first}")
         if (last := offsets[-1].item()) > count:
@@ -282,9 +283,9 @@ class OneHot(Composite):
     def compute(self, input, num_classes):
         if input.dtype is not _C.int64:
             raise RuntimeError(f"one_hot is only applicable to index tensor of type LongTensor, got {input.dtype.name}")
-        if input.device.type == "meta":
+        if not readable(input):
             if num_classes < 0:
-                raise NotImplementedError("one_hot: the number of classes cannot be read from a meta tensor; give num_classes")
+                raise NotImplementedError("one_hot: the number of classes cannot be read from a tensor without data or inside vmap; give num_classes")
         elif not input.numel():
             if num_classes <= 0:
                 raise RuntimeError("one_hot: Can not infer total number of classes from empty tensor.")
@@ -296,4 +297,4 @@ class OneHot(Composite):
                 num_classes = top + 1
             elif top >= num_classes:
                 raise RuntimeError(f"one_hot: Class values must be smaller than num_classes, got {top} and {num_classes}")
-        return input.new_zeros((*input.shape, num_classes)).scatter_(-1, input.unsqueeze(-1), 1)
+        return input.new_zeros((*input.shape, num_classes)).scatter(-1, input.unsqueeze(-1), 1)

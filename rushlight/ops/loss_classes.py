@@ -12,6 +12,7 @@ from typing import Any
 from .. import _C
 from ..op import Composite, Fused, find_op
 from ..op.fused import column, pick
+from ..op.levels import readable
 from .loss import LEGACY, Loss, check_reduction, legacy_reduction, reduced
 
 
@@ -92,7 +93,7 @@ def check_classes(name: str, input: Any, target: Any) -> None:
 
 def check_targets(name: str, index: Any, classes: int, error: type[Exception] = IndexError) -> None:
     """Raise for a target that is no class."""
-    if index.device.type == "meta" or not index.numel():
+    if not readable(index) or not index.numel():
         return
     wrong = (index < 0) | (index >= classes)
     if bool(wrong.any()):
@@ -102,7 +103,7 @@ def check_targets(name: str, index: Any, classes: int, error: type[Exception] = 
 def without_ignored(index: Any, ignore_index: int) -> tuple[Any, Any]:
     """The index with some class where it is ignored, and which rows count; None where all do."""
     ignored = index == ignore_index
-    if index.device.type == "meta" or bool(ignored.any()):
+    if not readable(index) or bool(ignored.any()):
         return index.masked_fill(ignored, 0), ignored.logical_not()
     return index, None
 

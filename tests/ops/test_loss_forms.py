@@ -131,3 +131,22 @@ def test_gaussian_variance_floor_passes_gradients() -> None:
     gradients_agree(lambda m, x, v: m.nn.functional.gaussian_nll_loss(x, m.tensor(y.tolist()).double(), v), x, v, second=False)
     with pytest.raises(ValueError, match="negative"):
         G.gaussian_nll_loss(ours(x), ours(y), ours(v) - 1)
+
+
+VMAPPED = {
+    "cross_entropy": (lambda x: G.cross_entropy(x, rl.tensor([1, 0, 2])), (4, 3, 5)),
+    "ctc_loss": (lambda x: G.ctc_loss(x.log_softmax(-1), rl.tensor([[1, 2], [3, 1]]), rl.tensor([6, 5]), rl.tensor([2, 1])), (3, 6, 2, 5)),
+    "batch_norm": (lambda x: G.batch_norm(x, None, None, training=True), (3, 5, 16, 4)),
+    "group_norm": (lambda x: G.group_norm(x, 4), (3, 5, 16, 4)),
+    "multi_margin_loss": (lambda x: G.multi_margin_loss(x, rl.tensor([1, 0, 2])), (4, 3, 5)),
+    "cdist": (lambda x: rl.cdist(x, x + 1), (3, 5, 2)),
+}
+
+
+@pytest.mark.parametrize("name", VMAPPED)
+def test_examples_of_a_batch_and_their_gradients(name: str) -> None:
+    fn, shape = VMAPPED[name]
+    x = ours(sample(*shape))
+    slope = rl.func.grad(lambda x: (fn(x) ** 2).sum())
+    for f in (fn, slope):
+        assert rl.allclose(rl.func.vmap(f)(x), rl.stack([f(one) for one in x]))
