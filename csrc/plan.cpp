@@ -136,6 +136,7 @@ void run_chunk(void* context, int64_t begin, int64_t end) {
   launch->kernel(launch->ptrs, launch->params, begin, end);
 }
 
+// A grain of 0 says that even one chunk is long: the interpreter lock is left around it.
 bool launch_native(const Step& step, char** ptrs) {
   if (step.extent <= step.grain) {
     if (step.extent > 0) step.kernel(ptrs, step.params.data(), 0, step.extent);

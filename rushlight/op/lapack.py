@@ -239,7 +239,16 @@ class Program:
         places, described = describe(args, code, asked(address, args, code) if WORK in args else 0)
         wide = strips is None and self.count == 1 and work >= WIDE
         params = [address, len(described), int(wide), *(x for arg in described for x in arg)]
-        self.steps.append((_C.routine_kernel(), places, params, self.count if strips is None else strips, max(1, SHARE // max(1, work)), -1))
+        grain = 0 if work >= WIDE else max(1, SHARE // max(1, work))   # 0: too long to hold the interpreter lock
+        self.steps.append((_C.routine_kernel(), places, params, self.count if strips is None else strips, grain, -1))
+
+    def exchanges(self, source: Block, target: Block, limit: int, name: str, signed: bool = False) -> None:
+        """Copy row exchanges as LAPACK's integers; those that name no row of `limit` would read memory of others, and raise."""
+        if not self.count * target.rows or self.device.type == "meta":
+            return
+        cell, params = self.cell(), [target.rows, source.batch, source.row, target.batch, limit]
+        self.steps.append((kernel_for(self.device, exchanges_nest, signed), [place(b) for b in (source, target, cell)], params, self.count, 1 << 40, cell.slot))
+        self.on_error = lambda code: raise_exchange(name, limit)
 
     def status(self, target: Block | None, info: Block, name: str | None = None, explain: Callable | None = None) -> None:
         """Convert the routine's status to `target`; with `name`, raise what `explain` makes of one that is not 0."""
@@ -386,6 +395,11 @@ def raise_status(name: str, code: int, single: bool, explain: Callable) -> None:
     raise LinAlgError(f"{where}: {explain(status)}")
 
 
+def raise_exchange(name: str, limit: int) -> None:
+    """Raise for pivots that no factorisation gives."""
+    raise RuntimeError(f"{name}: pivots must be between 1 and {limit} inclusive, as lu_factor gives them.")
+
+
 # --- kernels ------------------------------------------------------------------------------------------------------------------
 
 
@@ -431,6 +445,17 @@ def mirror_nest(code: str, upper: bool) -> Nest:
     stored = expr.le(v["r"], v["c"]) if upper else expr.ge(v["r"], v["c"])
     store = Store(1, v["i"] * v["tb"] + v["r"] + v["c"] * v["tl"], expr.select(stored, here, there))
     return Nest("matrix_mirror", operands([code], [code]), names, rows(For("c", zero, v["n"], (For("r", zero, v["n"], (store,)),))))
+
+
+def exchanges_nest(signed: bool) -> Nest:
+    """int32 row exchanges as int64. Where they may be `signed`, for the 2x2 blocks of LDL, their size counts."""
+    i, k = expr.var("i"), expr.var("k")
+    zero, one = expr.const(0, "i64"), expr.const(1, "i64")
+    row = Local("row", expr.cast(expr.load(0, i * expr.var("sb") + k * expr.var("sr"), "i32"), "i64"))
+    size = expr.abs_(expr.var("row")) if signed else expr.var("row")
+    check = Check(expr.and_(expr.ge(size, one), expr.le(size, expr.var("limit"))), 2, one)
+    body = For("k", zero, expr.var("count"), (row, Store(1, i * expr.var("tb") + k, one), check, Store(1, i * expr.var("tb") + k, expr.var("row"))))
+    return Nest("row_exchanges", operands(["i32"], ["i64"], ["i64"]), ("count", "sb", "sr", "tb", "limit"), rows(body))
 
 
 def status_nest(converts: bool, checks: bool) -> Nest:

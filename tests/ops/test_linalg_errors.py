@@ -97,3 +97,13 @@ def test_qr_without_q_has_no_derivative():
         rl.linalg.qr(A, mode="r")[1].sum().backward()
     with pytest.raises(RuntimeError, match="complete"):
         rl.linalg.qr(A, mode="complete")[1].sum().backward()
+
+
+@pytest.mark.parametrize("bad", [0, -2, 4])
+def test_pivots_that_name_no_row_are_refused(bad):
+    LU, pivots = rl.linalg.lu_factor(rl.randn(3, 3))
+    pivots[1] = bad
+    with pytest.raises(RuntimeError, match="between 1 and 3"):
+        rl.linalg.lu_solve(LU, pivots, rl.ones(3, 1))
+    with pytest.raises(RuntimeError, match="between 1 and 3"):
+        rl.lu_unpack(LU, pivots)

@@ -285,7 +285,8 @@ class Exchanged(Lapack):
     batched = ((0, 1),)
 
     def program(self, p, pivots, rows):
-        source, target = p.input(0, pivots, core=1), p.output(_C.int64, rows)
+        target, source = p.output(_C.int64, rows), p.temporary(_C.int64, pivots.shape[-1])
+        p.exchanges(p.input(0, pivots, core=1), source, rows, "lu_unpack")
         if p.count and p.device.type != "meta":
             kernel = kernel_for(p.device, exchange_nest)
             p.steps.append((kernel, [place(source), place(target)], [source.rows, rows, source.batch, source.row], p.count, max(1, 8192 // max(1, rows)), -1))
@@ -297,13 +298,13 @@ def exchange_nest() -> Nest:
     zero, one = expr.const(0, "i64"), expr.const(1, "i64")
     base = i * expr.var("n")
     fill = For("r", zero, expr.var("n"), (Store(1, base + r, r),))
-    other = expr.cast(expr.load(0, i * expr.var("pb") + k * expr.var("pr"), "i32"), "i64") - one
+    other = expr.load(0, i * expr.var("pb") + k * expr.var("pr"), "i64") - one
     j, here, there = expr.var("j"), expr.var("here"), expr.var("there")
     swap = For("k", zero, expr.var("count"), (
         Local("j", other), Local("here", expr.load(1, base + k, "i64")), Local("there", expr.load(1, base + j, "i64")),
         Store(1, base + k, there), Store(1, base + j, here),
     ))  # fmt: skip
-    return Nest("row_order", operands(["i32"], ["i64"]), ("count", "n", "pb", "pr"), rows(fill, swap))
+    return Nest("row_order", operands(["i64"], ["i64"]), ("count", "n", "pb", "pr"), rows(fill, swap))
 
 
 def permutation(pivots: Any, like: Any) -> Any:
@@ -596,7 +597,7 @@ class LdlSolveSame(Lapack):
         result = p.output(B.dtype, n, k)
         ld, wide, info = p.temporary(B.dtype, n, n), p.temporary(_C.int64, n), p.temporary(_C.int64)
         p.copy(p.input(0, LD), ld)
-        p.copy(p.input(1, pivots, core=1), wide)
+        p.exchanges(p.input(1, pivots, core=1), wide, n, "linalg.ldl_solve", signed=True)
         p.copy(p.input(2, B), result)
         routine = "hetrs" if hermitian and B.dtype.is_complex else "sytrs"
         p.call(routine, code, "L", n, k, ld, ld.lead, wide, result, result.lead, info, work=n * n * k)

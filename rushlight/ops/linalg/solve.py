@@ -267,7 +267,7 @@ class LuSolveSame(Lapack):
             p.copy(lu, dense)
             lu = dense
         wide = p.temporary(_C.int64, n)
-        p.copy(p.input(1, pivots, core=1), wide)
+        p.exchanges(p.input(1, pivots, core=1), wide, n, "linalg.lu_solve")
         p.copy(p.input(2, B), result)
         panels.solve(p, code, "C" if adjoint else "N", lu, wide, result)
 
