@@ -14,6 +14,7 @@ from .. import _C
 from ..autograd.backward import grad
 from ..op import levels
 from ..op.definition import find_op, is_body
+from ..op.fused import Fused
 from ..op.levels import Dual, behind
 from ..op.pointwise import Pointwise
 from ..op.tangent import jvp_form
@@ -22,8 +23,8 @@ from .grad_level import check_target
 
 def interpret(level: levels.JvpLevel, overload: Any, args: tuple, tensors: list[Any]) -> Any:
     """One call at a jvp level."""
-    if is_body(overload):
-        made = overload.run(*args)
+    if is_body(overload) or (isinstance(overload.definition, Fused) and len(overload.definition.spec.returns) > 1):
+        made = body_of(overload)(*args)
         return made if level.is_ambient else levels.map_tensors(lambda t: levels.dual(level, t) if behind(t, level) is None else t, made)
     if (overload.inplace or level.is_ambient) and all(behind(t, level) is None for t in tensors):
         return levels.below(level, overload.call, *args)
@@ -43,10 +44,18 @@ def interpret(level: levels.JvpLevel, overload: Any, args: tuple, tensors: list[
     return runner()
 
 
+def body_of(overload: Any) -> Any:
+    """The op written with other ops. The smaller results of a fused op have no reverse rule to transpose."""
+    definition = overload.definition
+    return overload.run if is_body(overload) else lambda *args: definition.wrap(definition.compute(*args))
+
+
 def push(level: levels.JvpLevel, overload: Any, args: tuple) -> Any:
     """Values and tangents one level down."""
     values = levels.map_args(lambda t: levels.lowered(t, level), args)
-    places = [(i, k, t) for i, k, t in duals(level, args)]
+    if overload.is_view and behind(args[0], level) is not None:
+        match_layout(behind(args[0], level))
+    places = duals(level, args)
     if overload.inplace:
         return push_inplace(level, overload, args, values, places)
     result = overload.call(*values)
@@ -67,6 +76,14 @@ def push(level: levels.JvpLevel, overload: Any, args: tuple) -> Any:
         return made[0]
     kinds = iter(made)
     return levels.map_tensors(lambda _: next(kinds), result) if all(isinstance(r, _C.Tensor) for r in outs) else type(result)(made)
+
+
+def match_layout(w: Dual) -> None:
+    """Give the tangent the strides of its primal, so that every view of the one is a view of the other."""
+    t, v = w.tangent, w.value
+    if t is None or t.stride() == v.stride() or not v._is_dense():
+        return
+    w.tangent = t.new_empty_strided(tuple(v.shape), v.stride()).copy_(t)
 
 
 def duals(level: levels.JvpLevel, args: tuple) -> list[tuple[int, int | None, Any]]:
@@ -163,7 +180,8 @@ def transposed(overload: Any, values: tuple, places: list, outs: list[Any]) -> l
     try:
         with levels.opened(level):
             level.outer_grad_mode = before
-            weights = {k: levels.track(level, find_op("zeros_like")(levels_free(outs[k]))).requires_grad_() for k in followed}
+            # Any weights would do, the rule being linear in them; but some rules take logarithms of them, or divide by them.
+            weights = {k: levels.track(level, find_op("ones_like")(levels.lowered(outs[k].detach(), level))).requires_grad_() for k in followed}
             pulled = reverse(level, overload, values, places, outs, weights)
             pairs = [(p, levels.track(level, t)) for p, (_, _, t) in zip(pulled, places, strict=True) if p is not None and p.requires_grad]
             if pairs:
@@ -174,11 +192,6 @@ def transposed(overload: Any, values: tuple, places: list, outs: list[Any]) -> l
     finally:
         _C._set_grad_enabled(before)
     return [a if a is None or a.dtype is o.dtype else a.to(o.dtype) for a, o in zip(answer, outs, strict=True)]
-
-
-def levels_free(t: Any) -> Any:
-    """A result outside any graph: only its shape is of interest."""
-    return t.detach()
 
 
 def as_type(t: Any, like: Any) -> Any:

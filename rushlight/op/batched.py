@@ -207,7 +207,7 @@ class BatchedView(Derived, View):
 
     def geometry(self, t: Any, *args: Any) -> Geometry | list[Geometry]:
         sizes, strides = tuple(t.shape), t.stride()
-        shown = _C.make_wrapper(_C.Tensor, sizes[1:], strides[1:], t.dtype, t.device, t.storage_offset())
+        shown = _C.alias(t, sizes[1:], strides[1:], t.storage_offset(), t.dtype)
         made = self.inner.geometry(shown, *args)
         return [self.with_batch(g, t) for g in made] if isinstance(made, list) else self.with_batch(made, t)
 
@@ -237,6 +237,8 @@ def row_reduction(inner: Reduction) -> Reduction:
 
     class Rows(type(inner)):
         """Each row by itself; the derivative is that of one row, under vmap."""
+
+        is_rows = True
 
         def __init__(self) -> None:
             OpDefinition.__init__(self, inner.spec, inner.is_inplace)
@@ -372,8 +374,8 @@ class BatchedScatter(BatchedGather, Scattered):
     """A scatter form with one more outer range; the target always has the batch."""
 
     def plan(self, args: tuple) -> Any:
-        if args[0].ndim == 1 and not self.is_inplace:   # without dims of its own: the op has another way
-            return None
+        if args[0].ndim == 1 and not self.is_inplace and self.inner.needs_dims:
+            return None   # without dims of its own: the op has another way
         return Scattered.plan(self, args)
 
     def run(self, *args: Any) -> Any:

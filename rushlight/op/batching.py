@@ -14,8 +14,8 @@ level below sees ordinary calls.
     extern        what the definition declares:
 
 `batch = "leading"`: the op takes any number of leading batch dims.   `batch = "dim"`: it works along `dim`.
-`batch = "merged"`: every tensor has one batch dim in front, which takes the examples in.
-`batch = "rows"`: a body with a derivative of its own.   `batch = "data"`: its result's shape depends on data: refused.
+`batch = "fold"`: dim 0 holds independent examples (of `example_ndim` dims each): the batch joins them.
+`batch = "body"`: `run` is written with ops.   `batch = "data"`: its result's shape depends on data: refused.
 `batch = "random"`: it draws numbers (`random.py` has the rules).   `vmap(self, level, overload, args)`: a rule of its own.
 `batch = "loop"`, the default of externs: one example after another, with a warning.
 """
@@ -120,6 +120,9 @@ def reduction(level: VmapLevel, overload: Any, args: tuple) -> Any:
         return loop(level, overload, args)
     at_dim, at_keepdim, _ = definition.positions
     v = front(t, level)
+    if definition.is_rows:   # rows of a batch inside this one
+        made = overload.call(v.flatten(0, 1), *args[1:])
+        return wrapped(map_tensors(lambda r: r.reshape(v.shape[:2]), made), level)
     if at_dim is None:
         return wrapped(row_form(overload).call(v.reshape((v.shape[0], max(t.numel(), 0))), *args[1:]), level)
     dim = args[at_dim]
@@ -188,8 +191,10 @@ def along_dim(level: VmapLevel, overload: Any, args: tuple) -> Any:
     at = next(names.index(n) for n in ("dim", "dims") if n in names)
     tensors = [t for a in args for t in (a if isinstance(a, (list, tuple)) else [a]) if isinstance(t, _C.Tensor)]
     check_target(overload, args, level)
-    ndim = tensors[0].ndim
     joins = definition.batch == "new dim"
+    ndim = tensors[0].ndim if joins else max(t.ndim for t in tensors)
+    if isinstance(args[0], (list, tuple)) and not joins:   # empty vectors join anything, adding nothing
+        args = ([t for t in args[0] if t.ndim == ndim or t.numel()], *args[1:])
     bare = not ndim and not joins
     physical = list(map_args(lambda t: align(expanded(t, level), 1) if bare else expanded(t, level), args))
     dim = args[at]
@@ -225,15 +230,54 @@ def body(level: VmapLevel, overload: Any, args: tuple) -> Any:
 def leading(level: VmapLevel, overload: Any, args: tuple) -> Any:
     """Ops that take leading batch dims: examples of the same rank with the batch in front."""
     check_target(overload, args, level)
-    result = overload.call(*map_args(lambda t: expanded(t, level), args))
+    result = overload.call(*map_args(lambda t: repeated(t, level) if behind(t, level) is None else front(t, level), args))
     return args[0] if overload.inplace else wrapped(result, level)
 
 
-def merged(level: VmapLevel, overload: Any, args: tuple) -> Any:
-    """Ops whose tensors all have a batch dim in front: the examples become part of it."""
-    count = level.batch_size
-    result = overload.call(*map_args(lambda t: expanded(t, level).flatten(0, 1), args))
-    return wrapped(map_tensors(lambda r: r.unflatten(0, (count, r.shape[0] // max(1, count))), result), level)
+def repeated(t: Any, level: VmapLevel) -> Any:
+    """A copy of `t` for every example, for libraries that read no repeated memory."""
+    return t.new_empty((level.batch_size, *t.shape)).copy_(t)
+
+
+def folded(level: VmapLevel, overload: Any, args: tuple) -> Any:
+    """Ops on a pile of independent examples in dim 0: the batch joins the pile."""
+    definition = overload.definition
+    check_target(overload, args, level)
+    tensors = [a for a in args if isinstance(a, _C.Tensor)]
+    ndim = max(t.ndim for t in tensors)
+    if ndim <= definition.example_ndim:   # the pile was left out: the batch is one
+        return leading(level, overload, args)
+    pile = max(t.shape[0] for t in tensors if t.ndim == ndim)
+
+    def flat(t: Any) -> Any:
+        v = align(expanded(t, level), ndim)
+        v = v if v.shape[1] == pile else v.expand((v.shape[0], pile, *v.shape[2:]))
+        return v.reshape((v.shape[0] * pile, *v.shape[2:]))
+
+    result = overload.call(*map_args(flat, args))
+    return wrapped(map_tensors(lambda r: r.reshape((level.batch_size, pile, *r.shape[1:])), result), level)
+
+
+def product(level: VmapLevel, a: Any, b: Any) -> Any:
+    """a @ b of examples, as one product with leading batch dims."""
+    left, right = front(a, level), front(b, level)
+    if right is None and b.ndim <= 2 and a.ndim:
+        return wrapped(find_op("matmul")(left, b), level)
+    batch_dims = max(a.ndim - 2, b.ndim - 2, 0)
+
+    def ready(v: Any, t: Any, extra: int) -> Any:
+        if t.ndim == 1:
+            v = (t if v is None else v).unsqueeze(extra)
+        elif v is None:
+            return t
+        return v if t._wrapped is None or behind(t, level) is None else align(v, batch_dims + 2)
+
+    made = find_op("matmul")(ready(left, a, -2), ready(right, b, -1))
+    if a.ndim == 1:
+        made = made.squeeze(-2)
+    if b.ndim == 1:
+        made = made.squeeze(-1)
+    return wrapped(made, level)
 
 
 def data_dependent(level: VmapLevel, overload: Any, args: tuple) -> Any:
@@ -283,7 +327,7 @@ def map_like(first: Any, parts: list[Any]) -> Any:
 # --- which rule -------------------------------------------------------------------------------------------------------------
 
 DECLARED: dict[str, Callable] = {
-    "leading": leading, "merged": merged, "dim": along_dim, "new dim": along_dim, "rows": body, "data": data_dependent, "loop": loop, "body": body,
+    "leading": leading, "dim": along_dim, "new dim": along_dim, "fold": folded, "data": data_dependent, "loop": loop, "body": body,
 }  # fmt: skip
 KINDS: tuple[tuple[type, Callable], ...] = (
     (Pointwise, pointwise), (Reduction, reduction), (View, view), (Indexed, indexed), (Scan, along_dim), (Fused, fused),

@@ -49,6 +49,7 @@ class OpDefinition:
     custom: ClassVar[bool] = False           # made by rushlight.library: never decomposed
     body: ClassVar[bool] = False             # `run` is written with ops: transforms pass through it
     batch: ClassVar[str | None] = None       # how vmap runs it: see op/batching.py
+    example_ndim: ClassVar[int] = 0          # batch = "fold": dims of one example
     vmap: ClassVar[Callable | None] = None   # vmap(self, level, args, dims): a batching rule of its own, see op/batching.py
     kind: ClassVar[int] = KIND_PYTHON
     vjp: ClassVar[Callable | None] = None

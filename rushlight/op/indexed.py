@@ -338,6 +338,8 @@ def number(name: str, value: Any, params: list[str], values: list[int]) -> Value
 class Scattered(Indexed):
     """A definition in scatter form: starts from a copy of the first argument, or from it (in-place), and writes."""
 
+    needs_dims: ClassVar[bool] = False   # a target without dims runs as one with one dim
+
     def space(self, *args: Any) -> tuple[int, ...]:
         """Sizes of the loops."""
         raise NotImplementedError

@@ -220,12 +220,36 @@ def dual(level: Level, value: Any, tangent: Any = None) -> Any:
 
 
 def adopt(t: Any, level: Level) -> None:
-    """Make a plain tensor, just made by the body of an op, one of the level in place, so that it can be written."""
+    """Make a tensor just made by the body of an op one of the level in place, so that it can be written; its base with it."""
+    stack = state.stack
+    state.stack = stack[: stack.index(level)] if level in stack else stack   # these ops belong below the level
+    refresh()
+    try:
+        base = t._base
+        root = t if base is None else base
+        if behind(root, level) is None:
+            _take_in(root, level)
+        if base is not None:
+            w = root._wrapped
+            offset, sizes, strides = w.value.storage_offset() + t.storage_offset() - base.storage_offset(), tuple(t.shape), t.stride()
+            if isinstance(w, Batch):
+                sizes, strides = (level.batch_size, *sizes), (w.value.stride(0), *strides)
+            t._wrapped = w.again(w.value.as_strided(sizes, strides, offset))
+    finally:
+        state.stack = stack
+        refresh()
+
+
+def _take_in(t: Any, level: Level) -> None:
+    value = t if t._wrapped is not None else _C.shallow_copy(t, True)
     if isinstance(level, VmapLevel):
-        t._wrapped = Batch(level, t.unsqueeze(0).expand((level.batch_size, *t.shape)).clone(), 0)
-        return
-    value = _C.shallow_copy(t, True)
-    t._wrapped = Tracked(level, value) if isinstance(level, GradLevel) else Dual(level, value)
+        span = 1 + sum((n - 1) * s for n, s in zip(t.shape, t.stride(), strict=True)) if t.numel() else 0
+        whole = value.new_empty_strided((level.batch_size, *t.shape), (span, *t.stride())).copy_(value)
+        t._wrapped = Batch(level, whole, 0)
+    elif value is t:
+        raise RuntimeError("a tensor of an outer level cannot be written inside a transform")
+    else:
+        t._wrapped = Tracked(level, value) if isinstance(level, GradLevel) else Dual(level, value)
 
 
 def lowered(t: Any, level: Level) -> Any:

@@ -52,6 +52,9 @@ class PointwiseJvp(Pointwise):
     def result_dtype(self, common: Any, *args: Any) -> Any:
         return self.forward.result_dtype(common, *self.own(args))
 
+    def output_dtype(self, common: Any, args: tuple, k: int, value: Any) -> Any:
+        return self.forward.output_dtype(common, self.own(args), k, value)
+
     def num_results(self) -> int:
         return self.forward.num_results()
 

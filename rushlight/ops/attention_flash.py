@@ -198,6 +198,8 @@ def mask_strides(mask: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
 class _Flash(Extern):
     """What both directions share: they are planned for single and double precision; half types are computed in single."""
 
+    batch = "fold"
+    example_ndim = 3
     kind = KIND_PLANNED
     method = False
     out = False

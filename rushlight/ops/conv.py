@@ -15,7 +15,7 @@ from math import prod
 from typing import Any
 
 from .. import _C
-from ..op import Composite, Extern, Meta, find_op
+from ..op import Composite, Extern, Meta, batching, find_op
 from ..op.convolve import (
     PLANNED,
     Walk,
@@ -28,6 +28,7 @@ from ..op.convolve import (
     weight_steps,
 )
 from ..op.definition import KIND_PLANNED
+from ..op.levels import behind
 from ..op.pointwise import check_devices
 from .copy import ordered_strides, prefers_channels_last
 
@@ -120,6 +121,22 @@ class Convolution(Extern):
     method = False
     out = False
 
+    def vmap(self, level: Any, overload: Any, args: tuple) -> Any:
+        """Examples join the pile; with a kernel for each, they become groups."""
+        input, weight, bias, *rest = args
+        if behind(weight, level) is None and (bias is None or behind(bias, level) is None):
+            v = batching.front(input, level)
+            made = overload.call(v.reshape((v.shape[0] * v.shape[1], *v.shape[2:])), weight, bias, *rest)
+            return batching.wrapped(made.reshape((*v.shape[:2], *made.shape[1:])), level)
+        *numbers, groups = rest
+        size = level.batch_size
+        made = overload.call(as_groups(batching.expanded(input, level)), batching.expanded(weight, level).flatten(0, 1), None, *numbers, groups * size)
+        made = made.reshape((made.shape[0], size, made.shape[1] // size, *made.shape[2:])).movedim(1, 0)
+        if bias is not None:
+            b = batching.expanded(bias, level)
+            made = made + b.reshape((size, 1, b.shape[1], *(1,) * (made.ndim - 3)))
+        return batching.wrapped(made, level)
+
     def checked(self, input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool, output_padding: Any, groups: int) -> tuple[Window, tuple[int, ...]]:
         """The window and the output padding, one number per dimension; raises for what is refused."""
         name = "conv_transpose" if transposed else "conv"
@@ -180,6 +197,11 @@ class Convolution(Extern):
         wanted = (for_input, for_weight, for_bias and bias is not None)
         made = gradients(g, input, weight, (stride, padding, dilation, groups), transposed, wanted)
         return dict(zip(("input", "weight", "bias"), made, strict=True))
+
+
+def as_groups(v: Any) -> Any:
+    """[batch, pile, channels, ...] as [pile, batch * channels, ...]."""
+    return v.movedim(0, 1).flatten(1, 2)
 
 
 def asked(count: int) -> tuple[bool, ...]:
@@ -245,6 +267,13 @@ class ConvolutionWeight(Extern):
     schema = "_convolution_weight(Tensor grad, Tensor input, int[] kernel_size, int[] stride, int[] padding, int[] dilation, int groups) -> Tensor"
     kind = KIND_PLANNED
     function = method = out = False
+
+    def vmap(self, level: Any, overload: Any, args: tuple) -> Any:
+        """A gradient for each example: examples become groups."""
+        grad, input, *numbers, groups = args
+        size = level.batch_size
+        made = overload.call(*(as_groups(batching.expanded(t, level)) for t in (grad, input)), *numbers, groups * size)
+        return batching.wrapped(made.reshape((size, made.shape[0] // size, *made.shape[1:])), level)
 
     def window(self, kernel_size: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> Window:
         dims = len(kernel_size)

@@ -8,7 +8,7 @@ from typing import Any
 from .. import _C
 from ..loops import expr
 from ..loops.nest import Nest, Store, operands, rows
-from ..op import Composite, find_op
+from ..op import Composite, batching, find_op
 from ..op.factory import OPTIONS, Factory, check_options, check_sizes, scalar_bytes
 from ..op.pointwise import compile_for
 from ..promotion import default_dtype, number_dtype
@@ -276,6 +276,9 @@ class _Like(Composite):
     def fill(self, made: Any, *own: Any) -> Any:
         return made
 
+    def vmap(self, level, overload, args):
+        return batching.wrapped(overload.call(batching.front(args[0], level), *args[1:-1], None), level)
+
     def compute(self, input, *rest):
         own, (dtype, layout, device, pin_memory, requires_grad, memory_format) = rest[:-6], rest[-6:]
         made = self.fill(empty_as(self.name, input, dtype, layout, device, pin_memory, memory_format), *own)
@@ -322,6 +325,9 @@ class _New(Composite):
     out = False
     factory = ""
 
+    def vmap(self, level, overload, args):
+        return batching.wrapped(overload.call(args[0]._wrapped.value, (level.batch_size, *args[1]), *args[2:]), level)
+
     def compute(self, input, size, *rest):
         own, (dtype, layout, device, pin_memory, requires_grad) = rest[:-5], rest[-5:]
         return find_op(self.factory)(
@@ -363,4 +369,9 @@ class NewEmptyStrided(_New):
 
     schema = f"new_empty_strided(Tensor input, int[] size, int[] stride, {OPTIONS}) -> Tensor"
     factory = "empty_strided"
+
+    def vmap(self, level, overload, args):
+        size, stride = args[1:3]
+        span = 1 + sum((n - 1) * s for n, s in zip(size, stride, strict=True)) if 0 not in size else 0
+        return batching.wrapped(overload.call(args[0]._wrapped.value, (level.batch_size, *size), (span, *stride), *args[3:]), level)
 

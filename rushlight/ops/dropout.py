@@ -197,6 +197,7 @@ class NativeDropoutBackward(Composite):
 class RreluWithNoise(Extern):
     """leaky_relu with a slope drawn for every non-positive element, and the slopes (one elsewhere)."""
 
+    batch = "random"
     schema = "_rrelu_with_noise(Tensor input, float lower, float upper, Generator? generator=None) -> (Tensor, Tensor)"
     function = False
     method = False

@@ -92,6 +92,7 @@ class _Library(Extern):
 class ComplexToComplex(_Library):
     """The complex transform over `dim`."""
 
+    batch = "dim"
     schema = "_fft_c2c(Tensor input, int[] dim, str norm, bool forward) -> Tensor"
 
     def meta(self, input, dim, norm, forward):
@@ -109,6 +110,7 @@ class ComplexToComplex(_Library):
 class RealToComplex(_Library):
     """The transform of real numbers over `dim`; `onesided` leaves out the mirrored half of the last of them."""
 
+    batch = "dim"
     schema = "_fft_r2c(Tensor input, int[] dim, str norm, bool onesided) -> Tensor"
 
     def meta(self, input, dim, norm, onesided):
@@ -139,6 +141,7 @@ class RealToComplex(_Library):
 class ComplexToReal(_Library):
     """The inverse transform of a half spectrum over `dim`, whose last dim gets `size` real points."""
 
+    batch = "dim"
     schema = "_fft_c2r(Tensor input, int[] dim, str norm, int size) -> Tensor"
 
     def meta(self, input, dim, norm, size):

@@ -29,6 +29,8 @@ SIZES = tuple(f"{name}{d}" for name in ("size", "out", *NUMBERS) for d in range(
 class Columns(OpDefinition):
     """What both directions share: arguments per dim, and how many windows there are."""
 
+    batch = "fold"
+    example_ndim = 3
     method = out = False
     kind = KIND_PLANNED
     unbatched: int      # dims of an argument without a batch

@@ -37,6 +37,7 @@ def each(name: str, value: Any, count: int) -> list[Any]:
 class _Foreach(OpDefinition):
     """What the list forms share."""
 
+    body = True
     method = False
     out = False
     base: str

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import _C
-from ..op import Geometry, Meta, OpDefinition, View, find_op
+from ..op import Geometry, Meta, OpDefinition, View, batching, find_op
 
 
 class BasicIndex(View):
@@ -32,6 +32,11 @@ class BasicIndexBackward(OpDefinition):
     schema = "_basic_index_backward(Tensor grad, int[] size, any index) -> Tensor"
     function = method = False
     out = False
+
+    def vmap(self, level: Any, overload: Any, args: tuple) -> Any:
+        grad, size, index = args
+        rest = index if isinstance(index, tuple) else (index,)
+        return batching.wrapped(overload.call(batching.front(grad, level), (level.batch_size, *size), (slice(None), *rest)), level)
 
     def run(self, grad: Any, size: Any, index: Any) -> Any:
         return _C.scatter_basic(grad, size, index)

@@ -8,9 +8,10 @@ from typing import Any
 from .. import _C
 from ..loops import expr
 from ..loops.nest import pointwise_nest
-from ..op import Composite, Extern, find_op
+from ..op import Composite, Extern, batching, find_op
 from ..op.definition import KIND_PLANNED
 from ..op.gemm import Matrix, has_tiles, steps, tile_steps
+from ..op.levels import behind
 from ..op.out import overwrite
 from ..op.pointwise import check_devices, compile_for
 
@@ -86,6 +87,18 @@ class _Product(Extern):
 
     def plan(self, args):
         return self.product(args[0], args[1])
+
+    def vmap(self, level: Any, overload: Any, args: tuple) -> Any:
+        self.check_examples(*args)
+        return batching.product(level, *args)
+
+    def check_examples(self, a: Any, b: Any) -> None:
+        """Raise for examples the op refuses, by their number of dims."""
+        wanted = self.example_dims
+        if wanted is not None and (a.ndim, b.ndim) != wanted:
+            raise RuntimeError(f"{self.name}: expected {wanted[0]}-D and {wanted[1]}-D tensors, got {a.ndim}-D and {b.ndim}-D")
+
+    example_dims: Any = None
 
     def product(self, a: Any, b: Any) -> Any:
         """Plan of a @ b for any number of dimensions; None when an operand must be copied first."""
@@ -204,6 +217,7 @@ class Mm(_Product):
     """Product of two matrices."""
 
     schema = "mm(Tensor input, Tensor mat2) -> Tensor"
+    example_dims = (2, 2)
 
     def plan(self, args):
         if args[0].ndim != 2 or args[1].ndim != 2:
@@ -218,6 +232,7 @@ class Bmm(_Product):
     """Products of two batches of matrices, without broadcasting."""
 
     schema = "bmm(Tensor input, Tensor mat2) -> Tensor"
+    example_dims = (3, 3)
 
     def plan(self, args):
         a, b = args
@@ -235,6 +250,7 @@ class Mv(_Product):
     """Product of a matrix and a vector."""
 
     schema = "mv(Tensor input, Tensor vec) -> Tensor"
+    example_dims = (2, 1)
 
     def plan(self, args):
         if args[0].ndim != 2 or args[1].ndim != 1:
@@ -249,6 +265,7 @@ class Dot(_Product):
     """Sum of the products of two vectors' elements."""
 
     schema = "dot(Tensor input, Tensor tensor) -> Tensor"
+    example_dims = (1, 1)
 
     def plan(self, args):
         a, b = args
@@ -425,6 +442,7 @@ class _AddProduct(Extern):
     kind = KIND_PLANNED
     inplace = False
     exact_out = True
+    batch = "body"
 
     def plan(self, args):
         input, a, b, beta, alpha = args
@@ -604,6 +622,12 @@ class Linear(_AddProduct):
             size = input.itemsize
             made = [copy_step(input.device, 2, 3, input.dtype.code, input.dtype.code, (rows, n), (0, bias.stride(0)), n, (size, size)), *made]
         return _C.Plan(out, input.device, [("new", input.dtype, shape, None, -1, 0)], made)
+
+    def vmap(self, level: Any, overload: Any, args: tuple) -> Any:
+        input, weight, bias = args
+        if any(t is not None and behind(t, level) is not None for t in (weight, bias)):
+            return batching.body(level, overload, args)
+        return batching.wrapped(overload.call(batching.front(input, level), weight, bias), level)
 
     def check_linear(self, input: Any, weight: Any, bias: Any) -> None:
         check_devices("linear", (input, weight, bias))

@@ -27,6 +27,7 @@ from .random import (
 class Sampling(OpDefinition):
     """An op over parameter tensors whose result has no gradient to give them but zeros."""
 
+    batch = "random"
     method = False
     out = False
 
@@ -92,6 +93,8 @@ class Bernoulli(Sampling):
 class BernoulliOut(Composite):
     """`bernoulli` written over `out`, in its dtype."""
 
+    batch = "random"
+    body = False
     schema = "bernoulli.out(Tensor input, *, Generator? generator=None, Tensor out) -> Tensor"
     method = False
     out = False
@@ -135,6 +138,8 @@ class Poisson(Sampling):
 class Binomial(Composite):
     """Successes in `count` trials of probability `prob`."""
 
+    batch = "random"
+    body = False
     schema = "binomial(Tensor count, Tensor prob, Generator? generator=None) -> Tensor"
     method = False
     out = False
@@ -188,6 +193,8 @@ class SampleDirichlet(Sampling):
 class Multinomial(Composite):
     """Indices drawn with probability proportional to the weights in each row of `input`."""
 
+    batch = "random"
+    body = False
     schema = (
         "multinomial(Tensor input, int num_samples, bool replacement=False, *, Generator? generator=None, "
         "Tensor? out=None) -> Tensor"

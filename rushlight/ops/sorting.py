@@ -60,6 +60,7 @@ def ordered(input: Any, dim: int, count: int, descending: bool, wrap: Any) -> An
 class Sort(Extern):
     """The elements in order along `dim`, and where each came from."""
 
+    batch = "dim"
     schema = (
         "sort(Tensor input, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)",
         "sort(Tensor input, *, bool? stable, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)",
@@ -121,6 +122,7 @@ class MSort(Composite):
 class TopK(Extern):
     """The `k` largest (or smallest) elements along `dim`, and where they are."""
 
+    batch = "dim"
     schema = "topk(Tensor input, int k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, Tensor indices)"
 
     kind = KIND_PLANNED

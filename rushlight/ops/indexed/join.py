@@ -27,6 +27,7 @@ class Cat(OpDefinition):
     aliases = ("concat", "concatenate")
     method = False
     kind = KIND_PLANNED
+    batch = "dim"
 
     def plan(self, args):
         tensors, dim = args
@@ -83,6 +84,7 @@ class Stack(OpDefinition):
     schema = "stack(Tensor[] tensors, int dim=0) -> Tensor"
     method = False
     kind = KIND_PLANNED
+    batch = "new dim"
 
     def plan(self, args):
         tensors, dim = args

@@ -83,6 +83,7 @@ def fill_nest(ndim: int) -> Nest:
 class Nonzero(OpDefinition):
     """Positions of the elements that are not zero, one row each; with `as_tuple`, one tensor per dim."""
 
+    batch = "data"
     schema = "nonzero(Tensor input, *, bool as_tuple=False) -> Tensor"
     differentiable = False
 

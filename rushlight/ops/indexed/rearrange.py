@@ -16,6 +16,7 @@ ZERO, ONE = const(0, "i64"), const(1, "i64")
 class Flip(OpDefinition):
     """The elements in reverse order along `dims`: a copy that writes backwards."""
 
+    batch = "dim"
     schema = "flip(Tensor input, int[] dims) -> Tensor"
     kind = KIND_PLANNED
 

@@ -39,6 +39,7 @@ def identity(mode: str, code: str) -> Any:
 class ScatterReduce(OpDefinition):
     """Elements of `src` combined into `input` where `index` says; without `include_self` old values do not count."""
 
+    batch = "dim"
     schema = "scatter_reduce(Tensor input, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor"
     inplace = True
 

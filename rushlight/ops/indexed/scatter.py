@@ -25,6 +25,8 @@ from .gather import (
 class _NeedsDims(Scattered):
     """Without dims there is one element; the op then runs on a view that has one dim."""
 
+    needs_dims = True
+
     def plan(self, args):
         return super().plan(args) if args[0].ndim or self.is_inplace else None
 
@@ -346,8 +348,7 @@ class Put(Scattered):
         return (input, index, source, accumulate)
 
     def run(self, input, index, source, accumulate):
-        args = (input, index.reshape(-1).clone(), source.reshape(-1).clone(), accumulate)
-        return self.plan(args)(*args[:3])
+        return find_op(self.name)(input, index.reshape(-1).clone(), source.reshape(-1).clone(), accumulate)
 
     def space(self, input, index, source, accumulate):
         return tuple(index.shape)

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import math
 
+from rushlight import _C
 from rushlight.loops.expr import COMPLEX, FLOATS, Value
-from rushlight.op import Pointwise, Promote
+from rushlight.op import Pointwise, Promote, batching, find_op
+from rushlight.op.levels import behind
 from rushlight.ops.pointwise.checks import check_mask, check_same_dtype, is_bool, is_complex, is_integral
 
 
@@ -47,6 +49,19 @@ class MaskedFill(Pointwise):
             raise RuntimeError(f"masked_fill: value must be a number or a 0-d tensor, got {value.ndim} dims. Use where().")
         if is_complex(value) and not is_complex(input) and not is_bool(input):
             raise RuntimeError(f"masked_fill: a complex value cannot be converted to {input.dtype.name} without overflow")
+
+    def vmap(self, level, overload, args):
+        input, mask, value = args
+        if not isinstance(value, _C.Tensor) or behind(value, level) is None or value.ndim:
+            return batching.pointwise(level, overload, args)
+        ndim = max(input.ndim, mask.ndim)
+        x, m, v = (batching.align(batching.expanded(t, level), ndim) for t in args)
+        made = find_op("where")(m, v.to(x.dtype), x)
+        if not overload.inplace:
+            return batching.wrapped(made, level)
+        batching.check_target(overload, args, level)
+        batching.front(input, level).copy_(made)
+        return input
 
     def expr(self, s, x, mask, value):
         return s.where(mask, value, x)

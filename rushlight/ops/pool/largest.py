@@ -93,8 +93,8 @@ class MaxPool3dWithIndices(MaxPool):
 class MaxPoolBackward(OpDefinition):
     """The gradient of a max pool, from the positions of its maxima. The pool's input counts by its shape alone."""
 
+    batch = "body"
     function = method = out = False
-    batch = "rows"
     count: int
 
     def vjp(self, g, indices):

@@ -234,7 +234,7 @@ class GridOp(OpDefinition):
     """What sampling and its gradients share."""
 
     function = method = out = False
-    batch = "merged"
+    batch = "fold"
     kind = KIND_PLANNED
 
     @cached_property
