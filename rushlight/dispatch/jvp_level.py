@@ -171,17 +171,17 @@ def is_differentiable(t: Any) -> bool:
 def transposed(overload: Any, values: tuple, places: list, outs: list[Any]) -> list[Any]:
     """The tangents, by differentiating the reverse rule by its gradient."""
     level = levels.GradLevel()
-    followed = [k for k, o in enumerate(outs) if is_differentiable(o)]
+    followed = [k for k, o in enumerate(outs) if is_differentiable(o) and (o.numel() or len(outs) == 1)]
     answer: list[Any] = [None] * len(outs)
     if not followed:
         return answer
+    start = {k: find_op("full_like")(outs[k].detach(), overload.definition.transpose_at) for k in followed}
     before = _C.is_grad_enabled()
     _C._set_grad_enabled(True)
     try:
         with levels.opened(level):
             level.outer_grad_mode = before
-            # Any weights would do, the rule being linear in them; but some rules take logarithms of them, or divide by them.
-            weights = {k: levels.track(level, find_op("ones_like")(levels.lowered(outs[k].detach(), level))).requires_grad_() for k in followed}
+            weights = {k: levels.track(level, s).requires_grad_() for k, s in start.items()}
             pulled = reverse(level, overload, values, places, outs, weights)
             pairs = [(p, levels.track(level, t)) for p, (_, _, t) in zip(pulled, places, strict=True) if p is not None and p.requires_grad]
             if pairs:

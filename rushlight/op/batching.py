@@ -231,7 +231,10 @@ def leading(level: VmapLevel, overload: Any, args: tuple) -> Any:
     """Ops that take leading batch dims: examples of the same rank with the batch in front."""
     check_target(overload, args, level)
     result = overload.call(*map_args(lambda t: repeated(t, level) if behind(t, level) is None else front(t, level), args))
-    return args[0] if overload.inplace else wrapped(result, level)
+    if overload.inplace:
+        return args[0]
+    # What the op did not compute has no batch.
+    return map_tensors(lambda r: batch(level, r, 0) if r.ndim and r.shape[0] == level.batch_size else r, result)
 
 
 def repeated(t: Any, level: VmapLevel) -> Any:

@@ -53,6 +53,7 @@ class OpDefinition:
     vmap: ClassVar[Callable | None] = None   # vmap(self, level, args, dims): a batching rule of its own, see op/batching.py
     kind: ClassVar[int] = KIND_PYTHON
     vjp: ClassVar[Callable | None] = None
+    transpose_at: ClassVar[float] = 0.0      # the gradient at which forward mode transposes the vjp; for rules that take its logarithm
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

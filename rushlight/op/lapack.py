@@ -136,6 +136,8 @@ def column_major(sizes: tuple[int, ...]) -> tuple[int, ...]:
 
 def one_stride(sizes: tuple[int, ...], strides: tuple[int, ...]) -> int | None:
     """The one stride that walks these dims in order, or None."""
+    if 0 in sizes:
+        return 0
     reach = None
     first = 0
     for size, stride in zip(reversed(sizes), reversed(strides), strict=True):

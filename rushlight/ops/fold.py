@@ -101,6 +101,7 @@ class Unfold(Columns):
 class Fold(Columns):
     """Columns added up where their windows were."""
 
+    example_ndim = 2
     schema = "col2im(Tensor input, int[2] output_size, int[2] kernel_size, int[2] dilation=1, int[2] padding=0, int[2] stride=1) -> Tensor"
     aliases = ("nn.functional.fold",)
     function = True

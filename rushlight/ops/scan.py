@@ -148,6 +148,7 @@ class LogCumSumExp(Scan):
     """Logarithms of running sums of exponentials along `dim`."""
 
     schema = "logcumsumexp(Tensor input, int dim) -> Tensor"
+    transpose_at = 1.0
 
     def types(self, input, dim):
         if rank(input.dtype) < 2:

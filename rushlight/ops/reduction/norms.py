@@ -93,19 +93,20 @@ def norm_gradient(g: Any, x: Any, result: Any, p: float, dims: tuple[int, ...]) 
         return x * 0
     if p == 1:
         return x.sgn() * g
+    zero_norm = result.detach() == 0
+    safe = result.masked_fill(zero_norm, 1)   # a division by 0 would spoil the rule's own derivative
     if p == 2:
-        return x * (g / result).masked_fill(result.detach() == 0, 0)
+        return x * (g / safe).masked_fill(zero_norm, 0)
     if math.isinf(p):
         size = x.detach().abs()
         mask = (size == result.detach()) | size.isnan()
         return x.sgn() * (g / mask.sum(dims, True)) * mask
-    zero_norm = result.detach() == 0
     if p < 2:
         scaled = x.sgn() * x.abs().pow(p - 1)
         if p < 1:
             scaled = scaled.masked_fill(x.detach() == 0, 0)
-        return scaled * (g * result.pow(1 - p)).masked_fill(zero_norm, 0)
-    return x * x.abs().pow(p - 2) * (g / result.pow(p - 1)).masked_fill(zero_norm, 0)
+        return scaled * (g * safe.pow(1 - p)).masked_fill(zero_norm, 0)
+    return x * x.abs().pow(p - 2) * (g / safe.pow(p - 1)).masked_fill(zero_norm, 0)
 
 
 class Norm(Composite):
