@@ -113,7 +113,7 @@ def at_vmap(level: VmapLevel, cls: Any, args: tuple, apply: Callable) -> Any:
             raise RuntimeError(f"{cls.__name__}: it both defines vmap and sets generate_vmap_rule = True; choose one")
         fronts = tuple([a if d is None else a.movedim(d, 0) for a, d in zip(values, dims, strict=True)])
         batched = tuple([d is not None for d in dims])
-        made, sizes = levels.below(level, lambda: (apply(vmapped(cls, batched, level), fronts, {}), None))
+        made = levels.below(level, apply, vmapped(cls, batched, level), fronts, {})
         return map_flat(lambda t: levels.batch(level, t, 0), made)
     if not cls._has_own_vmap():
         raise RuntimeError(f"{cls.__name__}: to be used under vmap, an autograd.Function must define the vmap staticmethod or set generate_vmap_rule = True")

@@ -36,7 +36,6 @@ def amounts(pad: Sequence[int], ndim: int) -> list[tuple[int, int]]:
 class ConstantPad(OpDefinition):
     """`value` around the last dims; negative amounts cut."""
 
-    batch = "leading"
     schema = "constant_pad_nd(Tensor input, int[] pad, Scalar value=0) -> Tensor"
     method = False
     batch = "leading"
@@ -151,7 +150,6 @@ def middle(size: int, before: int, after: int) -> tuple[int, int]:
 class _ByIndex(OpDefinition):
     """What padding through tables and its gradient share."""
 
-    batch = "leading"
     function = method = out = False
     batch = "leading"
     kind = KIND_PLANNED

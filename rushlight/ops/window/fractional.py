@@ -25,7 +25,6 @@ from .maxima import Form, Search, search_row
 class FractionalMax(OpDefinition):
     """Maxima of drawn windows, and their positions."""
 
-    batch = "leading"
     schema = "_fractional_max(Tensor input, Tensor samples, int[] kernel, int[] sizes) -> (Tensor, Tensor)"
     function = method = out = False
     batch = "leading"

@@ -43,7 +43,6 @@ class Form(NamedTuple):
 class WindowMax(OpDefinition):
     """Maxima over boxes of the last dims, and their positions (of `index` bits)."""
 
-    batch = "leading"
     schema = "_window_max(Tensor input, int[] axes, int index) -> (Tensor, Tensor)"
     function = method = out = False
     batch = "leading"
@@ -229,7 +228,6 @@ def whole_windows(search: Search) -> For:
 class WindowMaxBackward(OpDefinition):
     """Zeros of the last dims `sizes`, with each element of `g` added at its position; positions are tested if `checked`."""
 
-    batch = "leading"
     schema = "_window_max_backward(Tensor g, Tensor indices, int[] sizes, bool checked) -> Tensor"
     function = method = out = False
     batch = "leading"

@@ -45,7 +45,6 @@ class Form(NamedTuple):
 class WindowSum(OpDefinition):
     """Sums over boxes of the last dims."""
 
-    batch = "leading"
     schema = "_window_sum(Tensor input, int[] axes) -> Tensor"
     function = method = out = False
     batch = "leading"
