@@ -14,7 +14,7 @@ from rushlight import _C
 from rushlight.loops.expr import cast, const, idiv, irem, load, lt, max_, min_, select, var
 from rushlight.loops.nest import For, If, Local, Nest, Statement, Store, operands, rows
 from rushlight.op import find_op
-from rushlight.op.batching import leading, merged
+from rushlight.op.batching import folded, leading
 from rushlight.op.definition import KIND_PLANNED, OpDefinition
 from rushlight.op.pointwise import compile_for, compute_code
 from rushlight.op.reduction import GRAIN, as_step, product
@@ -29,8 +29,6 @@ SIZES = tuple(f"{name}{d}" for name in ("size", "out", *NUMBERS) for d in range(
 class Columns(OpDefinition):
     """What both directions share: arguments per dim, and how many windows there are."""
 
-    batch = "fold"
-    example_ndim = 3
     method = out = False
     kind = KIND_PLANNED
     unbatched: int      # dims of an argument without a batch
@@ -58,7 +56,7 @@ class Columns(OpDefinition):
 
     def vmap(self, level: Any, overload: Any, args: tuple) -> Any:
         """Examples are one batch of images, or join the batch dim they have."""
-        return (leading if args[0].ndim == self.unbatched else merged)(level, overload, args)
+        return (leading if args[0].ndim == self.unbatched else folded)(level, overload, args)
 
     def run(self, input: Any, *args: Any) -> Any:
         """Inputs in another memory order are copied first."""
@@ -101,7 +99,6 @@ class Unfold(Columns):
 class Fold(Columns):
     """Columns added up where their windows were."""
 
-    example_ndim = 2
     schema = "col2im(Tensor input, int[2] output_size, int[2] kernel_size, int[2] dilation=1, int[2] padding=0, int[2] stride=1) -> Tensor"
     aliases = ("nn.functional.fold",)
     function = True
