@@ -1,4 +1,5 @@
 // Exchanging tensors through DLPack capsules without copying.
+#include "build.h"
 #include "dlpack.h"
 
 #include "geometry.h"
@@ -128,6 +129,7 @@ PyObject* py_to_dlpack(PyObject*, PyObject* args) {
   if (tape_requires_grad(t)) return PyErr_SetString(PyExc_BufferError, "Can't export tensors that require gradient, use tensor.detach()"), nullptr;
   if (t->device.type != kCPU)
     return PyErr_Format(PyExc_BufferError, "__dlpack__: cannot export a tensor on device '%s'", device_type_name(t->device.type)), nullptr;
+  if (!check_host_data(t, "__dlpack__")) return nullptr;   // wrappers have sizes but no bytes
   if (!versioned) return PyCapsule_New(make_export<Managed>(t), kName, drop_plain);
   ManagedVersioned* managed = make_export<ManagedVersioned>(t);
   managed->major = kMajor;

@@ -1,5 +1,6 @@
 // `_C.Generator` and `_C.sample`: the Python face of random.h. Every entry point is called with the interpreter
 // lock held; sampling releases it.
+#include "build.h"
 #include "random.h"
 
 #include <cstddef>
@@ -213,7 +214,8 @@ bool are_on_host(PyObject* tensors) {
 
 bool read_region(PyObject* tensors, Region* region) {
   for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(tensors); ++k) {
-    const Tensor* t = as_tensor(PyTuple_GET_ITEM(tensors, k));
+    Tensor* t = as_tensor(PyTuple_GET_ITEM(tensors, k));
+    if (!check_host_data(t, "sample")) return false;   // a wrapper has sizes but no bytes
     const random::Kind kind = random::kind_of(info(t->dtype).code);
     if (kind == random::Kind::unknown) {
       PyErr_Format(PyExc_NotImplementedError, "sample: not implemented for %s", info(t->dtype).name);

@@ -204,19 +204,26 @@ def behind(t: Any, level: Level) -> Any:
     return w if w is not None and w.level is level else None
 
 
+def whole(value: Any) -> Any:
+    """`value`, unless it is made of other tensors: transforms see one tensor at a time."""
+    if value._keys and hasattr(type(value), "__compose__"):
+        raise NotImplementedError(f"function transforms do not take tensors of layout {value.layout}. Transform a function of their values.")
+    return value
+
+
 def track(level: Level, value: Any) -> Any:
     """`value` as a tensor of a grad level."""
-    return _C.wrap(value, Tracked(level, value))
+    return _C.wrap(whole(value), Tracked(level, value))
 
 
 def batch(level: Level, value: Any, dim: int) -> Any:
     """`value` as a tensor of a vmap level, `dim` being the batch."""
-    return _C.wrap(value, Batch(level, value, dim), dim)
+    return _C.wrap(whole(value), Batch(level, value, dim), dim)
 
 
 def dual(level: Level, value: Any, tangent: Any = None) -> Any:
     """`value` as a tensor of a jvp level."""
-    return _C.wrap(value, Dual(level, value, tangent))
+    return _C.wrap(whole(value), Dual(level, value, tangent))
 
 
 def adopt(t: Any, level: Level) -> None:

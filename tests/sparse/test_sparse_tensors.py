@@ -146,3 +146,9 @@ def test_attributes_and_copies():
     for copied in (copy.deepcopy(s), pickle.loads(pickle.dumps(s)), s.clone(), s.detach()):
         assert copied.is_sparse and copied.to_dense().tolist() == s.to_dense().tolist()
     assert rl.empty(2, 2).layout is rl.strided and not rl.empty(2).is_sparse
+
+
+@pytest.mark.parametrize("text", ["s.set_(d)", "s.resize_(3)", "s.untyped_storage()", "s.__dlpack__()", "m.rand_like(s)", "m.stack([s, d])", "m.cat([s, d])", "s.add_(1)", "m.func.vmap(m.sin)(s)"])
+def test_nothing_looks_for_bytes_that_are_not_there(text):
+    with pytest.raises((RuntimeError, NotImplementedError)):
+        eval(text, names(rl))

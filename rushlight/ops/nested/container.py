@@ -151,7 +151,10 @@ class NestedTensor(_C.Tensor):
             raise RuntimeError("detach_: a nested tensor cannot leave its graph in place. Use detach().")
         return self.requires_grad_(False)
 
-    data = property(detach)
+    def _refuse_data(self, value: Any) -> None:
+        raise RuntimeError("data: a nested tensor cannot be made to look at another. Use copy_().")
+
+    data = property(detach, _refuse_data)
 
     def __len__(self) -> int:
         return self._starts.shape[0] - 1
@@ -181,7 +184,7 @@ class NestedTensor(_C.Tensor):
     def _refuse(self, *args: Any, **kwargs: Any) -> Any:
         raise RuntimeError("nested tensors have no memory of their own to look at. Use values(), unbind() or to_padded_tensor().")
 
-    numpy = tolist = data_ptr = storage = untyped_storage = storage_offset = item = _refuse
+    numpy = tolist = data_ptr = storage = untyped_storage = storage_offset = item = set_ = resize_ = resize_as_ = share_memory_ = _refuse
 
 
 def _rebuild(values: Any, starts: Any, sizes: Any, ragged: int, layout: Layout, requires_grad: bool) -> NestedTensor:
@@ -281,6 +284,8 @@ class NestedValues(OpDefinition):
     function = method = out = False
 
     def run(self, input):
+        if not is_nested(input):
+            raise RuntimeError("_nested_values: expected a nested tensor")
         return input._held.detach()
 
     def vjp(self, g, input):
@@ -294,6 +299,8 @@ class NestedLike(OpDefinition):
     function = method = out = False
 
     def run(self, pattern, values, ragged):
+        if not is_nested(pattern) or is_nested(values) or not 1 <= ragged <= values.ndim or values.shape[ragged - 1] != int(pattern._symbol):
+            raise RuntimeError("_nested_like: expected a nested pattern and values that are as long as its own")
         return make(pattern, values, ragged)
 
     def vjp(self, g):

@@ -43,15 +43,15 @@ def select(t: Any, dim: int, index: int) -> Any:
 def getitem(t: Any, key: Any) -> Any:
     """Components by number; numbers and slices in the dims that are not ragged."""
     parts = list(key) if isinstance(key, tuple) else [key]
-    if ... in [p for p in parts if p is Ellipsis]:
-        at = next(k for k, p in enumerate(parts) if p is Ellipsis)
+    at = next((k for k, p in enumerate(parts) if p is Ellipsis), None)
+    if at is not None:
         parts[at : at + 1] = [slice(None)] * (t.ndim - len(parts) + 1)
     made: Any = t
     for dim in range(len(parts) - 1, -1, -1):
         part = parts[dim]
         if isinstance(part, slice):
             if part != slice(None):
-                made = made.slice(dim, part.start, part.stop, 1 if part.step is None else part.step) if hasattr(made, "slice") else find_op("slice")(made, dim, part.start, part.stop, part.step or 1)
+                made = find_op("slice")(made, dim, part.start, part.stop, part.step or 1)
         elif isinstance(part, int) and not isinstance(part, bool):
             made = made.select(dim, part)
         else:
@@ -158,6 +158,8 @@ def cat(tensors: Any, dim: int = 0) -> NestedTensor:
 
 @rule("stack")
 def stack(tensors: Any, dim: int = 0) -> NestedTensor:
+    if not all(is_nested(t) for t in tensors):
+        raise RuntimeError("stack: all tensors must be nested, or none")
     return cat([unsqueeze(t, dim) for t in tensors], wrap_dim("stack", dim, tensors[0].ndim + 1))
 
 

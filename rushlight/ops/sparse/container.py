@@ -99,6 +99,10 @@ class SparseTensor(_C.Tensor):
     def data(self) -> SparseTensor:
         return self.detach()
 
+    @data.setter
+    def data(self, value: Any) -> None:
+        raise RuntimeError("data: a sparse tensor cannot be made to look at another. Use copy_().")
+
     def __getitem__(self, key: Any) -> Any:
         made = self
         for item in reversed(list(enumerate(key if isinstance(key, tuple) else (key,)))):
@@ -144,7 +148,7 @@ class SparseTensor(_C.Tensor):
     def _refuse(self, *args: Any, **kwargs: Any) -> Any:
         raise RuntimeError(f"tensors of layout {self._layout} have no memory of their own to look at. Use to_dense() first.")
 
-    tolist = data_ptr = storage = untyped_storage = storage_offset = _refuse
+    tolist = data_ptr = storage = untyped_storage = storage_offset = set_ = resize_ = resize_as_ = share_memory_ = _refuse
 
     def numpy(self, *, force: bool = False) -> Any:
         raise TypeError(f"can't convert a tensor of layout {self._layout} to numpy. Use to_dense() first.")
@@ -214,6 +218,8 @@ class SparseValues(OpDefinition):
     function = method = out = False
 
     def run(self, input):
+        if not is_sparse(input):
+            raise RuntimeError("_sparse_values: expected a sparse tensor, got a strided one")
         return input._held.detach()
 
     def vjp(self, g, input):
@@ -227,6 +233,8 @@ class SparseLike(OpDefinition):
     function = method = out = False
 
     def run(self, pattern, values):
+        if not is_sparse(pattern) or is_sparse(values) or values.shape[:1] != (nnz(pattern),):
+            raise RuntimeError("_sparse_like: expected a sparse pattern and one value for each of its places")
         return make(pattern._layout, resized(pattern, values), pattern._index, values, pattern._sorted)
 
     def vjp(self, g, pattern):

@@ -156,7 +156,7 @@ def sub(a: Any, b: Any, alpha: Any = 1) -> Any:
 @rule("add_")
 def add_(a: Any, b: Any, alpha: Any = 1) -> Any:
     if is_sparse(a):
-        return replace(a, add(a.detach(), b.detach(), alpha))
+        return replace(a, add(a.detach(), b.detach() if isinstance(b, _C.Tensor) else b, alpha))
     return a.add_(b.to_dense(), alpha=alpha)
 
 
@@ -299,6 +299,8 @@ def cat(tensors: Any, dim: int = 0) -> SparseTensor:
 
 @rule("stack")
 def stack(tensors: Any, dim: int = 0) -> SparseTensor:
+    if not all(is_sparse(t) for t in tensors):
+        raise RuntimeError("stack: all tensors must be sparse, or none")
     return cat([unsqueeze(t, dim) for t in tensors], wrap_dim("stack", dim, tensors[0].ndim + 1))
 
 
