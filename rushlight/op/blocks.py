@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .. import _C
-from .gemm import blas_kernels
+from ..codegen import panels
 
 SCRATCH = -1
 
@@ -62,7 +62,11 @@ class Block:
     """Where an operand of a call begins: a slot of the step (or SCRATCH) and a byte offset."""
 
     slot: int
-    offset: Amount
+    offset: int | Form
+
+    def after(self, offset: int | Form) -> Block:
+        """The block so many bytes further on."""
+        return Block(self.slot, offset + self.offset)
 
 
 @dataclass(frozen=True)
@@ -88,10 +92,10 @@ class When:
     body: Sequence[Any]
 
 
-def product(code: str, a: Block, b: Block, c: Block, sizes: tuple[Amount, Amount, Amount], leading: tuple[int, int, int], transposed: tuple[bool, bool] = (False, False), alpha: float = 1.0, beta: float = 0.0) -> Call:
-    """c = alpha * a @ b + beta * c, with sizes (m, n, k), through the BLAS."""
+def product(code: str, a: Block, b: Block, c: Block, sizes: tuple[Amount, Amount, Amount], leading: tuple[int, int, int], turned: bool = False, alpha: float = 1.0, beta: float = 0.0) -> Call:
+    """c = alpha * a @ b + beta * c, with sizes (m, n, k) and row strides; `turned` reads a transposed. Sizes that fit the caches."""
     bits = struct.unpack("<qq", struct.pack("<dd", alpha, beta))
-    return Call(blas_kernels()[code], [a, b, c], [*sizes, *leading, *map(int, transposed), 0, 0, 0, *bits, 0, 0])
+    return Call(panels.product_kernel(code, turned).address, [a, b, c], [*sizes, *leading, int(turned), 0, 0, 0, 0, *bits, 0, 0])
 
 
 def step(slots: Sequence[int], parallel: Sequence[tuple[str, int]], serial: Sequence[str], scratch: int, body: Sequence[Any], grain: int = 1) -> tuple:

@@ -15,12 +15,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from .. import _C
-from ..codegen import tile_packs, tiles
+from ..codegen import panels, tile_packs, tiles
 from ..loops import expr
 from ..loops.nest import For, Nest, Store, operands, reduction, rows
 from .pointwise import compile_for
 
 SMALL = 32 * 32 * 32            # multiply-adds below which the generated kernel beats a BLAS call
+IN_CACHE = 1 << 20              # multiply-adds up to which packing operands, as a BLAS does, costs more than it gains
 CHUNK = 1 << 21                 # multiply-adds worth a chunk of a batch
 SHARED = 1 << 27                # up to here the matrices of a batch go one to a thread, beyond threads share the rows of each
 
@@ -76,6 +77,10 @@ def steps(
     """Steps computing c = alpha * a @ b + beta * c, or None if a layout needs a copy first."""
     if not (batch and m and n) or device.type == "meta":
         return []
+    if device.type == "cpu" and code in ("f32", "f64") and n >= 8 and 0 < m * n * k <= IN_CACHE:
+        made = panel_step(code, a, b, c, m, n, k, batch, alpha, beta)
+        if made is not None:
+            return [made]
     if (m * n * k <= SMALL and c.col == 1) or code not in ("f32", "f64", "c64", "c128"):
         if alpha == 1.0 and beta in (0.0, 1.0):
             return [generated(code, device, a, b, c, m, n, k, batch, beta)]
@@ -93,6 +98,18 @@ def steps(
     if batch == 1 or work > SHARED:   # threads share one matrix after another
         return [product.shared(i) for i in range(batch)]
     return [product.batched(batch, max(1, CHUNK // work))]
+
+
+def panel_step(code: str, a: Matrix, b: Matrix, c: Matrix, m: int, n: int, k: int, batch: int, alpha: float, beta: float) -> tuple | None:
+    """A step of register tiles over operands as they lie in memory; None where rows on the right are not consecutive."""
+    turned = a.col != 1 and k > 1
+    if (b.col != 1 and n > 1) or (c.col != 1 and n > 1) or (turned and a.row != 1 and m > 1):
+        return None
+    size = 4 if code == "f32" else 8
+    bits = struct.unpack("<qq", struct.pack("<dd", alpha, beta))
+    params = [m, n, k, a.col if turned else a.row, b.row, c.row, int(turned), 0, a.batch * size, b.batch * size, c.batch * size, *bits, 0, 0]
+    kernel = panels.product_kernel(code, turned).address
+    return (kernel, [a.slot, b.slot, c.slot], params, batch, max(1, CHUNK // (m * n * k)), -1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,12 @@ attention hides are skipped.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from .. import _C
+from ..codegen.transpose import transpose_kernel
 from ..op import Composite, Extern, find_op
 from ..op.blocks import SCRATCH, Block, Call, Form, Loop, When, product, step
 from ..op.definition import KIND_PLANNED
@@ -22,8 +24,9 @@ from . import attention_rows as nests
 from .attention import masked_scores, repeat_heads
 from .normalize import through_body
 
-QUERIES, KEYS = 64, 512         # rows and columns of a block of scores: they stay in the second-level cache
-WORK = 1 << 17                  # multiply-adds worth a chunk
+QUERIES, KEYS = 64, 256         # rows and columns of a block of scores: they stay in the second-level cache
+PANEL = 128                     # keys that one product multiplies: their panel stays in the first-level cache
+WORK, COPIES = 1 << 17, 1 << 15 # multiply-adds, and elements copied, worth a chunk
 _kernels: dict[tuple, int] = {}
 
 
@@ -71,9 +74,22 @@ class Sizes:
         return -(-self.keys // KEYS)
 
     @property
+    def panels(self) -> int:
+        return -(-self.keys // PANEL)
+
+    @property
+    def panel(self) -> int:
+        """Row stride of a panel of transposed keys or values."""
+        return min(PANEL, -(-self.keys // 16) * 16)
+
+    @property
     def columns(self) -> int:
         """Row stride of a block of scores."""
         return min(KEYS, -(-self.keys // 16) * 16)
+
+    def panel_slot(self, dtype: Any, width: int) -> tuple:
+        """Memory for the transposed panels of keys (or values)."""
+        return ("temp", dtype, (self.batch, self.heads, self.panels, width, self.panel), None, -1, 0)
 
 
 class Places:
@@ -100,6 +116,15 @@ class Places:
         inner = Form(0) if whole else self.first_col * strides[2]
         return Block(slot, (self.b * strides[0] + self.h * strides[1] + inner) * self.sizes.size)
 
+    def of_panels(self, slot: int, width: int, c: Form) -> Block:
+        """Panel `c`, counted from the block's first, of transposed keys or values."""
+        number = (self.b * self.sizes.heads + self.h) * self.sizes.panels + self.j * (KEYS // PANEL) + c
+        return Block(slot, number * (width * self.sizes.panel * self.sizes.size))
+
+    def panel_cols(self, c: Form) -> tuple:
+        """Keys of panel `c` that the block's queries see."""
+        return (PANEL, *(form - c * PANEL for form in self.cols))
+
     def of_mask(self, slot: int, strides: tuple[int, ...]) -> Block:
         head = self.h * self.sizes.group + self.g
         size = {"b1": 1, "f64": 8}.get(self.sizes.mask, 4)
@@ -110,23 +135,48 @@ class Places:
         return [self.cols, self.sizes.columns, self.first_row - self.first_col + 1, *mask_strides[2:]]
 
 
+def panel_step(s: Sizes, slot: int, strides: tuple[int, ...], target: int, width: int) -> tuple:
+    """The step filling `target` with transposed panels of keys (or values)."""
+    b, h, p = (Form.var(n) for n in "bhp")
+    source = Block(0, (b * strides[0] + h * strides[1] + p * (PANEL * strides[2])) * s.size)
+    made = Block(1, ((b * s.heads + h) * s.panels + p) * (width * s.panel * s.size))
+    count, strips = (PANEL, s.keys - p * PANEL), s.panel // 16
+    call = Call(transpose_kernel(s.size).address, [source, made], [count, width, strides[2], s.panel, strips, 0, 0], strips)
+    return step([slot, target], [("b", s.batch), ("h", s.heads), ("p", s.panels)], [], 64, [call], max(1, COPIES // (width * s.panel)))
+
+
+def over_panels(at: Places, make: Any) -> list[Any]:
+    """A product for every panel of the block of keys: `make(c, cols, is_first)`."""
+    first, c = make(Form(0), at.panel_cols(Form(0)), True), Form.var("c") + 1
+    more = min(KEYS, at.sizes.keys) > PANEL
+    return [first, Loop("c", KEYS // PANEL - 1, [When(at.panel_cols(c), [make(c, at.panel_cols(c), False)])])] if more else [first]
+
+
 def forward_step(s: Sizes, strides: dict[str, tuple[int, ...]]) -> tuple:
-    """The step filling result and logarithms. Slots: query, key, value, [mask], result, logarithms."""
-    out = 4 if s.mask else 3
+    """The step filling result and logarithms. Slots: query, value, [mask], result, logarithms, transposed keys."""
+    out = 3 if s.mask else 2
     # Heavy blocks first: a causal block of late queries sees the most keys.
     at = Places(s, (s.query_blocks - 1) - Form.var("i") if s.causal else Form.var("i"))
     scores, top = Block(SCRATCH, 0), Block(SCRATCH, QUERIES * s.columns * s.size)
-    sums = Block(SCRATCH, (QUERIES * s.columns + QUERIES) * s.size)
-    q, result = at.of_queries(0, strides["query"]), at.of_queries(out, strides["result"])
-    k, v = at.of_keys(1, strides["key"]), at.of_keys(2, strides["value"])
+    sums = top.after(QUERIES * s.size)
+    q, result, v = at.of_queries(0, strides["query"]), at.of_queries(out, strides["result"]), at.of_keys(1, strides["value"])
     lead = {name: row[2] for name, row in strides.items()}
     online = s.key_blocks > 1
-    mask = [at.of_mask(3, strides["mask"])] if s.mask else []
+    mask = [at.of_mask(2, strides["mask"])] if s.mask else []
     tail = [lead["result"], s.value_width]
+
+    def score(c: Form, cols: tuple, first: bool) -> Call:
+        sizes, leading = (at.rows, cols, s.width), (lead["query"], s.panel, s.columns)
+        return product(s.code, q, at.of_panels(out + 2, s.width, c), scores.after(c * (PANEL * s.size)), sizes, leading, alpha=s.scale)
+
+    def weigh(c: Form, cols: tuple, first: bool) -> Call:
+        sizes, leading = (at.rows, s.value_width, cols), (s.columns, lead["value"], lead["result"])
+        return product(s.code, scores.after(c * (PANEL * s.size)), v.after(c * (PANEL * lead["value"] * s.size)), result, sizes, leading, beta=float(online or not first))
+
     inner = [
-        product(s.code, q, k, scores, (at.rows, at.cols, s.width), (lead["query"], lead["key"], s.columns), (False, True), s.scale),
+        *over_panels(at, score),
         Call(kernel("forward_rows", s.code, s.causal, s.mask, online), [scores, top, sums, *([result] if online else []), *mask], at.row_params(strides["mask"]) + tail, at.rows),
-        product(s.code, scores, v, result, (at.rows, s.value_width, at.cols), (s.columns, lead["value"], lead["result"]), beta=float(online)),
+        *over_panels(at, weigh),
     ]
     body: list[Any] = inner
     if online:
@@ -134,45 +184,57 @@ def forward_step(s: Sizes, strides: dict[str, tuple[int, ...]]) -> tuple:
     body = [*body, Call(kernel("finish_rows", s.code), [result, top, sums, at.of_queries(out + 1, strides["log"])], tail[::-1], at.rows)]
     parallel = [("b", s.batch), ("h", s.heads), ("g", s.group), ("i", s.query_blocks)]
     work = min(QUERIES, s.length) * s.keys * (s.width + s.value_width)
-    return step(range(out + 2), parallel, ["j"], (QUERIES * s.columns + 2 * QUERIES) * s.size, body, max(1, WORK // work))
+    slots = [0, *range(2, out + 1), *range(out + 1, out + 4)]   # of the plan: query, value, [mask], result, logarithms, transposed keys
+    return step(slots, parallel, ["j", "c"], (QUERIES * s.columns + 2 * QUERIES) * s.size, body, max(1, WORK // work))
 
 
 def backward_step(s: Sizes, strides: dict[str, tuple[int, ...]]) -> tuple:
-    """The step filling all gradients, a head of keys at a time. Slots: gradient, query, key, value, result, logarithms, [mask], then three."""
+    """The step filling all gradients, a head of keys at a time.
+
+    Slots: gradient, query, key, value, result, logarithms, [mask], three gradients, transposed keys, transposed values."""
     made = 7 if s.mask else 6
     at = Places(s, Form.var("i"))
     block = QUERIES * s.columns * s.size
     scores, slopes, inner_products = Block(SCRATCH, 0), Block(SCRATCH, block), Block(SCRATCH, 2 * block)
     g, q, result = (at.of_queries(slot, strides[name]) for slot, name in ((0, "gradient"), (1, "query"), (4, "result")))
-    k, v = at.of_keys(2, strides["key"]), at.of_keys(3, strides["value"])
-    dq, dk, dv = at.of_queries(made, strides["d_query"]), at.of_keys(made + 1, strides["d_key"]), at.of_keys(made + 2, strides["d_value"])
+    k, dq = at.of_keys(2, strides["key"]), at.of_queries(made, strides["d_query"])
+    dk, dv = at.of_keys(made + 1, strides["d_key"]), at.of_keys(made + 2, strides["d_value"])
     lead = {name: row[2] for name, row in strides.items()}
     mask = [at.of_mask(6, strides["mask"])] if s.mask else []
-    m, n, d, dv_width, ld = at.rows, at.cols, s.width, s.value_width, s.columns
-    pair = [
-        product(s.code, q, k, scores, (m, n, d), (lead["query"], lead["key"], ld), (False, True), s.scale),
-        product(s.code, g, v, slopes, (m, n, dv_width), (lead["gradient"], lead["value"], ld), (False, True)),
-        Call(kernel("backward_rows", s.code, s.causal, s.mask), [scores, slopes, at.of_queries(5, strides["log"]), inner_products, *mask], at.row_params(strides["mask"]), m),
-        product(s.code, scores, g, dv, (n, dv_width, m), (ld, lead["gradient"], dv_width), (True, False), beta=1.0),
-        product(s.code, slopes, k, dq, (m, d, n), (ld, lead["key"], d), alpha=s.scale, beta=1.0),
-        product(s.code, slopes, q, dk, (n, d, m), (ld, lead["query"], d), (True, False), s.scale, 1.0),
-    ]
+    m, d, e, ld = at.rows, s.width, s.value_width, s.columns
+
+    def along(block: Block, c: Form, row: int = 1) -> Block:
+        """Panel `c` of a block, whose keys lie `row` elements apart."""
+        return block.after(c * (PANEL * row * s.size))
+
+    products = {
+        "scores": lambda c, n, first: product(s.code, q, at.of_panels(made + 3, d, c), along(scores, c), (m, n, d), (lead["query"], s.panel, ld), alpha=s.scale),
+        "slopes": lambda c, n, first: product(s.code, g, at.of_panels(made + 4, e, c), along(slopes, c), (m, n, e), (lead["gradient"], s.panel, ld)),
+        "d_value": lambda c, n, first: product(s.code, along(scores, c), g, along(dv, c, e), (n, e, m), (ld, lead["gradient"], e), True, beta=1.0),
+        "d_query": lambda c, n, first: product(s.code, along(slopes, c), along(k, c, lead["key"]), dq, (m, d, n), (ld, lead["key"], d), alpha=s.scale, beta=1.0),
+        "d_key": lambda c, n, first: product(s.code, along(slopes, c), q, along(dk, c, d), (n, d, m), (ld, lead["query"], d), True, s.scale, 1.0),
+    }  # fmt: skip
+    rows = Call(kernel("backward_rows", s.code, s.causal, s.mask), [scores, slopes, at.of_queries(5, strides["log"]), inner_products, *mask], at.row_params(strides["mask"]), m)
+    steps = {name: over_panels(at, make) for name, make in products.items()}
+    pair = [*steps["scores"], *steps["slopes"], rows, *steps["d_value"], *steps["d_query"], *steps["d_key"]]
     zero = kernel("zero_rows", s.code)
     body = [
         Call(zero, [at.of_keys(made + 1, strides["d_key"], whole=True)], [d, d], s.keys),
-        Call(zero, [at.of_keys(made + 2, strides["d_value"], whole=True)], [dv_width, dv_width], s.keys),
+        Call(zero, [at.of_keys(made + 2, strides["d_value"], whole=True)], [e, e], s.keys),
         Loop("g", s.group, [Loop("i", s.query_blocks, [
             Call(zero, [dq], [d, d], m),
-            Call(kernel("inner_rows", s.code), [g, result, inner_products], [dv_width, lead["gradient"], lead["result"]], m),
-            Loop("j", s.key_blocks, [When(n, pair)]),
+            Call(kernel("inner_rows", s.code), [g, result, inner_products], [e, lead["gradient"], lead["result"]], m),
+            Loop("j", s.key_blocks, [When(at.cols, pair)]),
         ])]),
     ]  # fmt: skip
-    return step(range(made + 3), [("b", s.batch), ("h", s.heads)], ["g", "i", "j"], 2 * block + QUERIES * s.size, body)
+    work = s.group * s.length * s.keys * (s.width + s.value_width)
+    return step(range(made + 5), [("b", s.batch), ("h", s.heads)], ["g", "i", "j", "c"], 2 * block + QUERIES * s.size, body, max(1, WORK // work))
 
 
 def readable(t: Any) -> bool:
-    """Whether products can read the rows of `t`: elements side by side, rows apart."""
-    return t.stride(-1) == 1 and (t.stride(-2) >= t.shape[-1] or t.shape[-2] == 1) and all(x > 0 for x in t.stride()[:2])
+    """Whether products can read the rows of `t`: elements side by side, rows apart, nothing repeated."""
+    (batch, heads, rows, cols), (by_batch, by_head, by_row, by_col) = t.shape, t.stride()
+    return (by_col == 1 or cols == 1) and (by_row >= cols or rows == 1) and (by_batch > 0 or batch == 1) and (by_head > 0 or heads == 1)
 
 
 def rows_of(t: Any) -> tuple[int, ...]:
@@ -216,6 +278,19 @@ class _Flash(Extern):
             raise RuntimeError(f"{self.name}: shapes {list(query.shape)}, {list(key.shape)} and {list(value.shape)} do not fit together")
 
 
+    @staticmethod
+    def widened(dtype: Any, tensors: Sequence[Any]) -> list[Any]:
+        """Tensors of a type and layout that plans take; those that fit already are the same objects."""
+        wide = dtype if dtype.code in ("f32", "f64") else _C.float32
+        made = [t if t.dtype is wide else t.to(wide) for t in tensors]
+        return [t if not t.numel() or readable(t) else t.contiguous() for t in made]
+
+    @staticmethod
+    def widened_mask(dtype: Any, mask: Any) -> Any:
+        wide = dtype if dtype.code in ("f32", "f64") else _C.float32
+        return mask if mask is None or mask.dtype in (_C.bool, wide) else mask.to(wide)
+
+
 class FlashAttention(_Flash):
     """Attention and the logarithms of its summed exponentials, block by block."""
 
@@ -239,22 +314,20 @@ class FlashAttention(_Flash):
             "log": dense((*query.shape[:3], 1)), "mask": mask_strides(mask, (*query.shape[:3], s.keys)),
         }  # fmt: skip
         slots = [("new", query.dtype, shape, result, -1, 0), ("new", query.dtype, tuple(query.shape[:3]), None, -1, 0)]
-        steps = [] if query.device.type == "meta" else [forward_step(s, strides)]
-        return _C.Plan(4 if mask is not None else 3, query.device, slots, steps, False, self.wrap)
+        first = 4 if mask is not None else 3
+        if query.device.type == "meta":
+            return _C.Plan(first, query.device, slots, [], False, self.wrap)
+        slots.append(s.panel_slot(query.dtype, s.width))
+        steps = [panel_step(s, 1, strides["key"], first + 2, s.width), forward_step(s, strides)]
+        return _C.Plan(first, query.device, slots, steps, False, self.wrap)
 
     def run(self, query, key, value, dropout_p, is_causal, mask, scale):
-        if query.dtype.code not in ("f32", "f64"):
-            mask = mask if mask is None or mask.dtype is _C.bool else mask.to(_C.float32)
-            made, log = self.run_dense(query.to(_C.float32), key.to(_C.float32), value.to(_C.float32), is_causal, mask, scale)
+        given = (query, key, value, mask)
+        wide = self.widened(query.dtype, given[:3])
+        mask = self.widened_mask(query.dtype, mask)
+        if any(a is not b for a, b in zip(given, (*wide, mask), strict=True)):   # the op again, on operands it has a plan for
+            made, log = find_op(self.name)(*wide, 0.0, is_causal, attn_mask=mask, scale=scale)
             return self.wrap((made.to(query.dtype), log))
-        mask = mask if mask is None or mask.dtype is _C.bool else mask.to(query.dtype)
-        return self.run_dense(query, key, value, is_causal, mask, scale)
-
-    def run_dense(self, query, key, value, is_causal, mask, scale):
-        query, key, value = (t if readable(t) else t.contiguous() for t in (query, key, value))
-        plan = self.plan((query, key, value, 0.0, is_causal, mask, scale))
-        if plan is not None:
-            return plan(*[t for t in (query, key, value, mask) if t is not None])
         made, _ = find_op("_scaled_dot_product_attention_math")(query, key, value, None if is_causal else mask, 0.0, is_causal, None, scale=scale, enable_gqa=True)
         return self.wrap((made, query.new_zeros(query.shape[:3])))
 
@@ -299,21 +372,22 @@ class FlashAttentionBackward(_Flash):
             "d_query": dense(query.shape), "d_key": dense(key.shape), "d_value": dense(value.shape),
         }  # fmt: skip
         slots = [("new", query.dtype, tuple(t.shape), None, -1, 0) for t in (query, key, value)]
-        steps = [] if query.device.type == "meta" else [backward_step(s, strides)]
-        return _C.Plan(7 if mask is not None else 6, query.device, slots, steps, False, self.wrap)
+        first = 7 if mask is not None else 6
+        if query.device.type == "meta":
+            return _C.Plan(first, query.device, slots, [], False, self.wrap)
+        slots += [s.panel_slot(query.dtype, s.width), s.panel_slot(query.dtype, s.value_width)]
+        panels = [panel_step(s, 2, strides["key"], first + 3, s.width), panel_step(s, 3, strides["value"], first + 4, s.value_width)]
+        steps = [*panels, backward_step(s, strides)]
+        return _C.Plan(first, query.device, slots, steps, False, self.wrap)
 
     def run(self, grad, query, key, value, out, log, dropout_p, is_causal, mask, scale):
-        own = query.dtype
-        wide = own if own.code in ("f32", "f64") else _C.float32
-        mask = mask if mask is None or mask.dtype is _C.bool else mask.to(wide)
-        tensors = [t.to(wide) for t in (grad, query, key, value, out)]
-        tensors = [t if readable(t) else t.contiguous() for t in tensors]
-        log = log.to(wide).contiguous()
-        plan = self.plan((*tensors, log, 0.0, is_causal, mask, scale))
-        if plan is None:
-            return self.wrap(tuple(t.new_zeros(t.shape) for t in (query, key, value)))
-        made = plan(*tensors, log, *([] if mask is None else [mask]))
-        return self.wrap(tuple(t.to(own) for t in made))
+        given = (grad, query, key, value, out, log, mask)
+        wide = self.widened(query.dtype, given[:5])
+        mask, log = self.widened_mask(query.dtype, mask), log.contiguous()
+        if any(a is not b for a, b in zip(given, (*wide, log, mask), strict=True)):
+            made = find_op(self.name)(*wide, log, 0.0, is_causal, attn_mask=mask, scale=scale)
+            return self.wrap(tuple(t.to(query.dtype) for t in made))
+        return self.wrap(tuple(t.new_zeros(t.shape) for t in (query, key, value)))   # nothing to attend to
 
     def vjp(self, g, grad_out, query, key, value, is_causal, attn_mask, scale):
         body = through_body(lambda a, q, k, v: gradients(a, q, k, v, is_causal, attn_mask, scale), g, {"grad_out": grad_out, "query": query, "key": key, "value": value})

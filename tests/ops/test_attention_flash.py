@@ -83,6 +83,13 @@ def test_layouts_are_read_in_place_and_kept():
     gradients_agree(attend(is_causal=True), q, k[..., ::2].repeat(1, 1, 1, 2), v.expand(2, 3, 66, 8), second=False)
 
 
+def test_repeated_operands_and_sizes_of_one():
+    q, k, v = inputs(1, 1, 70, 66, 8)
+    gradients_agree(lambda m, q, k, v: m.nn.functional.scaled_dot_product_attention(q.expand(1, 3, 70, 8), k.expand(1, 3, 66, 8), v.expand(1, 3, 66, 8)), q, k, v, second=False)
+    gradients_agree(attend(), *(t[..., :1] for t in (q, k, v)), second=False)
+    gradients_agree(lambda m, q, k, v: m.nn.functional.scaled_dot_product_attention(q[:, :, 0:1], k, v).sum(), q, k, v, second=False)
+
+
 def test_second_gradients_match_the_form_of_products():
     q, k, v = inputs(1, 4, 5, 7, 4, heads=2)
 

@@ -1,0 +1,150 @@
+"""Matrix products of moderate size: register tiles over operands as they lie in memory, nothing packed.
+
+Enters: the dtype, and whether the left operand is transposed. Leaves: a `Kernel` with the parameters of the BLAS kernels
+(csrc/blas.cpp): m n k, row strides of the three operands, two flags, batch strides in bytes, alpha and beta as doubles.
+Refuses nothing, but expects: rows of the right operand and of the result consecutive in memory, and no strips.
+
+A BLAS packs its operands first, which costs more than it gains while they fit the caches. Here a tile of results stays in
+registers while k runs; rows of the right operand are loaded as vectors, elements of the left one multiply them, taken from
+lanes of a vector where the processor's multiply-add can (AArch64), and broadcast from memory where that is free (x86).
+"""
+
+from __future__ import annotations
+
+import functools
+
+from . import cache
+from .cache import Kernel
+from .convolve import ABI, Text, _object, vector_bits
+from .writer import Reg, Writer, declarations
+
+PARAMS = ("m", "n", "k", "lda", "ldb", "ldc", "turned_a", "turned_b", "batch_a", "batch_b", "batch_c", "alpha", "beta", "rows", "columns")
+ROWS = {128: (8, 4, 1), 256: (4, 1), 512: (8, 4, 1)}     # rows of a register tile, for each width of vectors
+TILE = [("ptr", "a"), ("ptr", "b"), ("ptr", "c"), ("i64", "k"), ("i64", "lda"), ("i64", "ldb"), ("i64", "ldc")]
+
+
+@functools.cache
+def product_kernel(code: str, turned: bool) -> Kernel:
+    """c = alpha * a @ b + beta * c for every matrix of a batch, a transposed on demand."""
+    return cache.kernel(Text(f"panel_product_{int(turned)}", PARAMS, module_text(code, turned)), _object)
+
+
+def module_text(code: str, turned: bool) -> str:
+    """LLVM IR of the kernel and its tiles."""
+    element, size = {"f32": ("float", 4), "f64": ("double", 8)}[code]
+    bits = vector_bits()
+    lanes = bits // 8 // size
+    widths = column_tiles(lanes)
+    tiles = [tile_text(element, size, rows, width, vectors, turned, bits == 128) for rows in ROWS[bits] for width, vectors in widths]
+    declared = "".join(dict.fromkeys(line + "\n" for width, _ in widths if width > 1 for line in declarations(width, element).splitlines()))
+    return declared + "\n".join(tiles) + "\n" + driver_text(element, size, ROWS[bits], widths, turned) + "\n"
+
+
+def column_tiles(lanes: int) -> list[tuple[int, int]]:
+    """Tiles from wide to narrow: (lanes, vectors). One column is a tile of scalars."""
+    made = [(lanes, 2), (lanes, 1)]
+    while lanes > 4:
+        lanes //= 2
+        made.append((lanes, 1))
+    return [*made, (1, 1)]
+
+
+def tile_name(rows: int, lanes: int, vectors: int) -> str:
+    return f"tile{rows}x{vectors}x{lanes}"
+
+
+def tile_text(element: str, size: int, rows: int, lanes: int, vectors: int, turned: bool, by_lane: bool) -> str:
+    """One tile of results; strides in bytes."""
+    w = Writer(tile_name(rows, lanes, vectors), [*TILE, (element, "alpha"), (element, "beta")], "internal ")
+    vector = f"<{lanes} x {element}>" if lanes > 1 else element
+    zero = Reg("zeroinitializer" if lanes > 1 else "0.0", vector)
+    lines = [w["a"] if r == 0 or turned else w.at(w["a"], w.mul(w["lda"], r), "i8") for r in range(rows)]
+    group = 16 // size    # elements of a 16-byte vector, whose lanes multiply-add can take
+
+    def multiply(sums: list[Reg], row: Reg, factors: list[Reg]) -> list[Reg]:
+        right = [w.load(vector, w.at(row, v * lanes, element), size) for v in range(vectors)]
+        return [w.fma(right[v], factors[r], sums[r * vectors + v]) for r in range(rows) for v in range(vectors)]
+
+    def broadcast(address: Reg) -> Reg:
+        one = w.load(element, address, size)
+        return w.splat(one, lanes) if lanes > 1 else one
+
+    def steps(start: Reg | int, stop: Reg, sums: list[Reg], row: Reg, length: int) -> tuple[list[Reg], Reg]:
+        """k from start to stop, `length` values at a time."""
+        with w.loop(start, stop, length, carry=[*sums, row]) as l:
+            now, here = l.carry[:-1], l.carry[-1]
+            held = left_vectors(w, lines, element, l.i, length, rows, turned, group) if length > 1 or (turned and by_lane and lanes == group and rows % group == 0) else None
+            for u in range(length):
+                if held is None:
+                    place = w.mul(l.i, w["lda"]) if turned else w.mul(l.i, size)
+                    factors = [broadcast(w.at(w.at(lines[r], place, "i8"), r if turned else 0, element)) for r in range(rows)]
+                elif turned:
+                    factors = [w.lane(held[r // group], r % group, group) for r in range(rows)]
+                else:
+                    factors = [w.lane(held[r], u, group) for r in range(rows)]
+                now = multiply(now, here, factors)
+                here = w.at(here, w["ldb"], "i8")
+            l.next = [*now, here]
+        return l.carry[:-1], l.carry[-1]
+
+    sums, row = [zero] * (rows * vectors), w["b"]
+    done: Reg | int = 0
+    if by_lane and lanes == group and not turned:
+        done = w.sub(w["k"], w.rem(w["k"], group))
+        sums, row = steps(0, done, sums, row, group)
+    sums, row = steps(done, w["k"], sums, row, 1)
+    write_tile(w, sums, element, size, lanes, vectors)
+    return w.text()
+
+
+def left_vectors(w: Writer, lines: list[Reg], element: str, k: Reg, length: int, rows: int, turned: bool, group: int) -> list[Reg]:
+    """Elements of the left operand as 16-byte vectors: along k of every row, or along the rows of one k."""
+    kind = f"<{group} x {element}>"
+    align = 16 // group
+    if turned:
+        base = w.at(lines[0], w.mul(k, w["lda"]), "i8")
+        return [w.load(kind, w.at(base, first, element), align) for first in range(0, rows, group)]
+    return [w.load(kind, w.at(line, k, element), align) for line in lines]
+
+
+def write_tile(w: Writer, sums: list[Reg], element: str, size: int, lanes: int, vectors: int) -> None:
+    """alpha * sums, plus beta times what is there unless beta is 0."""
+    alpha, beta = (w.splat(w[n], lanes) if lanes > 1 else w[n] for n in ("alpha", "beta"))
+    made = [w.binary("fmul", alpha, s) for s in sums]
+    adds = w.new("i1", f"fcmp une {w['beta']}, 0.0")
+    places = [w.at(w.at(w["c"], w.mul(w["ldc"], i // vectors), "i8"), i % vectors * lanes, element) for i in range(len(sums))]
+    with w.when(adds):
+        for place, value in zip(places, made, strict=True):
+            w.store(w.fma(beta, w.load(value.type, place, size), value), place, size)
+    with w.when(w.negate(adds)):
+        for place, value in zip(places, made, strict=True):
+            w.store(value, place, size)
+
+
+def driver_text(element: str, size: int, row_tiles: tuple[int, ...], widths: list[tuple[int, int]], turned: bool) -> str:
+    """All tiles of all matrices: rows outside, so that a strip of the left operand stays in the first-level cache."""
+    w = Writer(f"panel_product_{int(turned)}", ABI)
+    p = {name: w.load("i64", w.at(w["params"], k, "i64"), 8) for k, name in enumerate(PARAMS)}
+    a, b, c = (w.load("ptr", w.at(w["ptrs"], k, "ptr"), 8) for k in range(3))
+    scales = []
+    for name in ("alpha", "beta"):
+        wide = w.load("double", w.at(w["params"], PARAMS.index(name), "i64"), 8)
+        scales.append(wide if element == "double" else w.new(element, f"fptrunc {wide} to {element}"))
+    lda, ldb, ldc = (w.mul(p[n], size) for n in ("lda", "ldb", "ldc"))
+    with w.loop(w["begin"], w["end"]) as which:
+        bases = [w.at(x, w.mul(which.i, p[n]), "i8") for x, n in ((a, "batch_a"), (b, "batch_b"), (c, "batch_c"))]
+        first: Reg | int = 0
+        for rows in row_tiles:
+            past = p["m"] if rows == 1 else w.sub(p["m"], w.rem(p["m"], rows))
+            with w.loop(first, past, rows) as i:
+                left = w.at(bases[0], w.mul(i.i, size if turned else lda), "i8")
+                line = w.at(bases[2], w.mul(i.i, ldc), "i8")
+                start: Reg | int = 0
+                for lanes, vectors in widths:
+                    width = lanes * vectors
+                    stop = p["n"] if width == 1 else w.sub(p["n"], w.rem(p["n"], width))
+                    with w.loop(start, stop, width) as j:
+                        w.call(tile_name(rows, lanes, vectors), left, w.at(bases[1], j.i, element), w.at(line, j.i, element), p["k"], lda, ldb, ldc, *scales)
+                    start = stop
+            first = past
+    return w.text()
