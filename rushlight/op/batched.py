@@ -259,7 +259,7 @@ def row_reduction(inner: Reduction) -> Reduction:
 class Example:
     """A batched tensor inside a loop body, at one example."""
 
-    def __init__(self, elements: Elements, at: Any) -> None:
+    def __init__(self, elements: Elements | Example, at: Any) -> None:
         self.elements, self.at = elements, at
         self.operand, self.code, self.ndim = elements.operand, elements.code, elements.ndim - 1
         self.shape, self.strides = elements.shape[1:], elements.strides[1:]
@@ -338,7 +338,7 @@ def seen(a: Any, is_batched: Any, at: Any) -> Any:
     if isinstance(a, list):
         marks = is_batched if isinstance(is_batched, tuple) else (is_batched,) * len(a)
         return [seen(x, m, at) for x, m in zip(a, marks, strict=True)]
-    return Example(a, at) if is_batched and isinstance(a, Elements) else a
+    return Example(a, at) if is_batched and isinstance(a, (Elements, Example)) else a
 
 
 class BatchedGather(BatchedLoops, Indexed):

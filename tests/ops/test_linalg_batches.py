@@ -156,3 +156,15 @@ def test_low_rank_approximations_recover_low_rank_matrices():
     assert close((U * S) @ V.mT, A)
     U, S, V = rl.pca_lowrank(A, q=4)
     assert close((U * S) @ V.mT, A - A.mean(0, keepdim=True))
+
+
+def test_vmap_and_forward_mode():
+    A = matrices(2, 3, 3, 3)
+    assert close(rl.func.vmap(rl.func.vmap(L.inv))(A), L.inv(A))
+    assert close(rl.func.vmap(rl.func.vmap(lambda a: a.tril()))(A), A.tril())
+    gradients = rl.func.vmap(rl.func.grad(L.det))(A[0])
+    assert close(gradients, L.det(A[0]).unsqueeze(-1).unsqueeze(-1) * L.inv(A[0]).mT)
+    X, dX = rl.func.jvp(L.inv, (A,), (A.cos(),))
+    assert close(dX, -(X @ A.cos() @ X))
+    _, dS = rl.func.jvp(L.svdvals, (A,), (A,))
+    assert close(dS, L.svdvals(A))
