@@ -82,6 +82,7 @@ static PyObject* plan_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) 
   plan->steps = new std::vector<Step>;
   plan->num_inputs = num_inputs;
   plan->single = single;
+  plan->outputs = Py_NewRef(slots);
   plan->wrap = wrap == Py_None ? nullptr : Py_NewRef(wrap);
   plan->on_error = on_error == Py_None ? nullptr : Py_NewRef(on_error);
   if (!parse_device(device, &plan->device)) return nullptr;
@@ -114,6 +115,7 @@ static void plan_dealloc(PyObject* self) {
     }
   delete plan->slots;
   delete plan->steps;
+  Py_XDECREF(plan->outputs);
   Py_XDECREF(plan->wrap);
   Py_XDECREF(plan->on_error);
   PyTypeObject* type = Py_TYPE(self);
@@ -300,7 +302,10 @@ static int plan_set_requires_grad(PyObject* self, PyObject* value, void*) {
   return 0;
 }
 
-static PyGetSetDef plan_getset[] = {{"requires_grad", plan_get_requires_grad, plan_set_requires_grad, "whether fresh outputs are leaves that want a gradient", nullptr}, {}};
+static PyObject* plan_get_outputs(PyObject* self, void*) { return Py_NewRef(reinterpret_cast<PlanObject*>(self)->outputs); }
+
+static PyGetSetDef plan_getset[] = {{"outputs", plan_get_outputs, nullptr, "the slots as they were given", nullptr},
+                                    {"requires_grad", plan_get_requires_grad, plan_set_requires_grad, "whether fresh outputs are leaves that want a gradient", nullptr}, {}};
 static PyType_Slot plan_slots[] = {{Py_tp_new, reinterpret_cast<void*>(plan_new)},
                                    {Py_tp_dealloc, reinterpret_cast<void*>(plan_dealloc)},
                                    {Py_tp_call, reinterpret_cast<void*>(plan_call)},

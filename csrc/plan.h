@@ -46,6 +46,7 @@ struct PlanObject {
   Device device;
   std::vector<Slot>* slots;
   std::vector<Step>* steps;
+  PyObject* outputs;                 // the slots as Python gave them: sizes may be symbolic integers, which the fast path never asks
   PyObject* wrap;                    // null, or callable making the result from a tuple (named tuples)
   PyObject* on_error;                // callable(code) raising, for error_slot
   bool single;                       // return the one output bare

@@ -128,7 +128,7 @@ globals().update(_LEGACY_TYPES)
 globals().update(_ASSERTIONS)
 globals().update(op.published(""))
 
-_SUBPACKAGES = frozenset(("codegen", "devices", "fft", "func", "library", "linalg", "loops", "masked", "nested", "nn", "random", "signal", "sparse", "special", "testing", "utils"))
+_SUBPACKAGES = frozenset(("codegen", "devices", "fake", "fft", "func", "library", "linalg", "loops", "masked", "nested", "nn", "random", "signal", "sparse", "special", "testing", "utils"))
 
 
 def __getattr__(name: str) -> object:

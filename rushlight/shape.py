@@ -26,7 +26,8 @@ class Size(tuple):
                 except TypeError:
                     kind = type(value).__name__
                     raise TypeError(f"rushlight.Size() takes an iterable of 'int' (item {i} is '{kind}')") from None
-        return tuple.__new__(cls, (v if type(v) is int else index(v) for v in values))
+        # A subclass of int stays what it is: symbolic sizes are such.
+        return tuple.__new__(cls, (v if isinstance(v, int) and type(v) is not bool else index(v) for v in values))
 
     def numel(self) -> int:
         """How many elements a tensor of this size has."""

@@ -49,7 +49,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("library",),
     ("special", "linalg", "fft", "signal", "masked", "nested", "sparse", "distributions"),
     ("utils",),
-    ("func",),
+    ("func", "fake"),
     ("nn",),
     ("optim", "data", "amp"),
     ("testing",),

@@ -16,7 +16,7 @@ from typing import Any
 
 from .. import _C, show
 from .._C import Tensor
-from ..op import levels, ops
+from ..op import Composite, levels, ops
 from ..op.definition import explain_mismatch
 from ..op.out import call_out
 from ..op.pointwise import device_of
@@ -138,7 +138,9 @@ def compose(overload: Any, args: tuple, tensors: list[Tensor]) -> Any:
 def is_composite(overload: Any) -> bool:
     """Whether the op is its body: its parts are dispatched, not the op itself."""
     definition = overload.definition
-    return getattr(definition, "composite_implicit", None) or (definition.kind == 2 and not overload.records and not definition.custom)
+    if getattr(definition, "composite_implicit", None):
+        return True
+    return isinstance(definition, Composite) and not overload.records and not definition.custom
 
 
 # --- __torch_function__ ---------------------------------------------------------------------------------------------------------------

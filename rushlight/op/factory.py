@@ -13,7 +13,7 @@ from .. import _C
 from ..loops import expr
 from ..loops.nest import pointwise_nest
 from ..promotion import default_dtype
-from .definition import KIND_PLANNED, OpDefinition
+from .definition import KIND_PLANNED, OpDefinition, find_op
 from .pointwise import compile_for
 
 ROW = 32768   # elements a fill kernel writes per row: rows are what threads share
@@ -45,6 +45,18 @@ def check_options(name: str, layout: Any, pin_memory: Any) -> None:
         raise RuntimeError(f"{name}: pin_memory=True needs a CUDA device, and none is available")
 
 
+def fresh(like: Any, shape: Any, strides: Any, dtype: Any, device: Any) -> Any:
+    """Memory for a result of an op on `like`: as an op of its own where `like` is more than a plain tensor, so that whoever
+    stands behind it (a mode, a subclass, a fake tensor) makes it."""
+    if not like._keys:
+        return _C.empty(shape, strides, dtype, device)
+    if hasattr(like, "_fresh"):
+        return like._fresh(shape, strides, dtype, device)
+    if strides is None:
+        return find_op("empty")(shape, dtype=dtype, device=device)
+    return find_op("empty_strided")(shape, strides, dtype=dtype, device=device)
+
+
 def scalar_bytes(value: Any, dtype: Any) -> bytes:
     """The bytes of one element."""
     return _C.number_bytes(value, dtype)
@@ -67,7 +79,7 @@ _LARGEST = {"float16": 65504.0, "bfloat16": float.fromhex("0x1.FEp127"), "float3
 
 def fill_steps(target: int, value: Any, dtype: Any, numel: int, device: Any) -> list[tuple]:
     """Steps that write `value` to every element of slot `target`."""
-    if not numel:
+    if device.type == "meta" or not numel:
         return []
     key = (dtype.code, device.type)
     kernel = _fill_kernels.get(key)

@@ -391,6 +391,10 @@ class CompiledRows:
         shapes = {FULL: (*outer, *inner), ROW: (*outer, *(1,) * len(inner)), COLUMN: inner}
         slots = [("new", d, shapes[kind], None, -1, 0) for d, kind in zip(self.dtypes, self.kinds, strict=True)]
         base = self.inputs
+        names = self.definition.spec.return_names
+        wrap = None if self.single else result_type(self.definition.spec.name, names) if names else None
+        if self.kernel is None:
+            return _C.Plan(base, device, slots, [], self.single, wrap)
         targets = [base + k for k in range(len(slots))]
         per_chunk = max(1, min(SUM_ROWS, GRAIN * 8 // max(1, cols)))
         chunks = -(-count // per_chunk)
@@ -414,10 +418,8 @@ class CompiledRows:
             steps.append((self.kernel, operands_, [cols, count, per_chunk], chunks, 1, error))
         else:
             steps.append((self.kernel, operands_, [cols], count, max(1, GRAIN // max(1, cols)), error))
-        names = self.definition.spec.return_names
-        wrap = None if self.single else result_type(self.definition.spec.name, names) if names else None
         on_error = (lambda index: self.definition.bad_index(index, cols)) if self.checked else None
-        return _C.Plan(base, device, slots, [] if self.kernel is None else [*steps, *final], self.single, wrap, on_error)
+        return _C.Plan(base, device, slots, [*steps, *final], self.single, wrap, on_error)
 
 
 def _sum_rows(compute: str, code: str) -> Nest:

@@ -163,7 +163,7 @@ class Convolution(Extern):
         strides = result_strides(input, weight, shape)
         inputs = 2 if bias is None else 3
         slots = [("new", input.dtype, shape, strides, -1, 0)]
-        if input.device.type == "meta" or not prod(shape):
+        if input.is_meta or not prod(shape):
             return _C.Plan(inputs, input.device, slots, [])
         code = input.dtype.code
         if input.device.type != "cpu" or code not in PLANNED or (bias is not None and not bias._is_contiguous()):
@@ -287,7 +287,7 @@ class ConvolutionWeight(Extern):
         groups = window.groups
         shape = (grad.shape[1], input.shape[1] // groups, *window.kernel)
         slots = [("new", grad.dtype, shape, None, -1, 0)]
-        if grad.device.type == "meta" or not prod(shape):
+        if grad.is_meta or not prod(shape):
             return _C.Plan(2, grad.device, slots, [])
         code = grad.dtype.code
         if grad.device.type != "cpu" or code not in PLANNED or not grad.numel():

@@ -8,6 +8,7 @@ from .. import _C
 from ..devices import handlers
 from ..op import Composite, Meta, Pointwise, Promote, find_op
 from ..op.definition import KIND_PLANNED, OpDefinition
+from ..op.factory import fresh
 from ..op.indexed import copy_steps
 from ..shape import channels_last, channels_last_3d, contiguous_format, memory_format as MemoryFormat, preserve_format
 
@@ -64,7 +65,7 @@ class Clone(_Move):
         strides = strides_for(input, memory_format)
         if input.numel() >= LARGE and not (input.stride()[-1] == 1 and strides is None):
             return find_op("_laid_out")(input, strides)
-        return _C.empty(input.shape, strides, input.dtype, input.device).copy_(input)
+        return fresh(input, input.shape, strides, input.dtype, input.device).copy_(input)
 
 
 class LaidOut(OpDefinition):
@@ -79,7 +80,7 @@ class LaidOut(OpDefinition):
     def plan(self, args):
         input, strides = args
         slots = [("new", input.dtype, tuple(input.shape), strides, 0, 0)]
-        steps = [] if input.device.type == "meta" else copy_steps(input.device, input, 0, (1, 0), strides)
+        steps = [] if input.is_meta else copy_steps(input.device, input, 0, (1, 0), strides)
         return _C.Plan(1, input.device, slots, steps)
 
 
@@ -144,7 +145,7 @@ class Copy(_Overwrite):
     def run(self, input, src, non_blocking):
         """Between devices: a dense block of bytes travels, conversion and layout happen on one side."""
         if "meta" in (src.device.type, input.device.type):
-            if input.device.type == "meta":
+            if input.is_meta:
                 return input
             raise NotImplementedError("Cannot copy out of meta tensor; no data!")
         dense = src.expand(input.shape).to(input.dtype).contiguous()
@@ -242,7 +243,7 @@ class To(_Move):
         if memory_format in (None, preserve_format):
             if input.dtype is dtype and not copy:
                 return _C.PointwisePlan(None, [], [])
-            if input._is_dense() or input.device.type == "meta":
+            if input._is_dense() or input.is_meta:
                 return super().plan(args)
         return None
 
@@ -253,7 +254,7 @@ class To(_Move):
         if input.dtype is dtype and not copy and has_format(input, memory_format):
             if memory_format is contiguous_format or prefers_channels_last(input):
                 return input
-        return _C.empty(input.shape, strides_for(input, memory_format), dtype, input.device).copy_(input)
+        return fresh(input, input.shape, strides_for(input, memory_format), dtype, input.device).copy_(input)
 
 
 def check_format(memory_format: Any) -> None:
@@ -324,7 +325,7 @@ class MoveToDevice(Composite):
     out = False
 
     def compute(self, input, device, dtype, memory_format):
-        return _C.empty(input.shape, strides_for(input, memory_format), dtype, device).copy_(input)
+        return fresh(input, input.shape, strides_for(input, memory_format), dtype, device).copy_(input)
 
     def vjp(self, g, input: Meta):
         return {"input": g.to(input.device, input.dtype)}

@@ -9,7 +9,7 @@ from .. import _C
 from ..loops import expr
 from ..loops.nest import Nest, Store, operands, rows
 from ..op import Composite, batching, find_op
-from ..op.factory import OPTIONS, Factory, check_options, check_sizes, scalar_bytes
+from ..op.factory import OPTIONS, Factory, check_options, check_sizes, fresh, scalar_bytes
 from ..op.pointwise import compile_for
 from ..promotion import default_dtype, number_dtype
 from ..shape import contiguous_format, preserve_format
@@ -264,7 +264,7 @@ def empty_as(name: str, input: Any, dtype: Any, layout: Any, device: Any, pin_me
     """Fresh memory shaped like `input`, with what is not given taken from it."""
     check_options(name, layout, pin_memory)
     fmt = memory_format or preserve_format
-    return _C.empty(input.shape, strides_for(input, fmt), dtype or input.dtype, device if device is not None else input.device)
+    return fresh(input, input.shape, strides_for(input, fmt), dtype or input.dtype, device if device is not None else input.device)
 
 
 class _Like(Composite):

@@ -113,7 +113,7 @@ def check_lengths(name: str, lengths: Any, items: int) -> Any:
 
 def as_matrix(targets: Any, target_lengths: Any, items: int, blank: int) -> Any:
     """Labels as int64 [N, S], blank beyond each item's length."""
-    is_meta = targets.device.type == "meta"
+    is_meta = targets.is_meta
     longest = 0 if is_meta or not items else int(target_lengths.max().item())
     place = find_op("arange")(targets.shape[1] if targets.ndim == 2 else longest, dtype=_C.int64, device=targets.device)
     inside = place < target_lengths.unsqueeze(1)
@@ -142,13 +142,13 @@ def prepared(log_probs: Any, targets: Any, input_lengths: Any, target_lengths: A
         raise RuntimeError(f"ctc_loss: blank must be in label range [0, {classes}), got {blank}")
     inputs = check_lengths("input_lengths", input_lengths, items)
     lengths = check_lengths("target_lengths", target_lengths, items)
-    if inputs.device.type != "meta" and items:
+    if not inputs.is_meta and items:
         if not 0 <= int(inputs.min().item()) <= int(inputs.max().item()) <= times:
             raise RuntimeError(f"ctc_loss: Expected input_lengths to have value at least 0 and at most {times}, got {inputs.tolist()}")
         if int(lengths.min().item()) < 0:
             raise RuntimeError(f"ctc_loss: Expected target_lengths to have value at least 0, got {lengths.tolist()}")
     labels = as_matrix(targets, lengths, items, blank)
-    if labels.device.type != "meta" and labels.numel() and not 0 <= int(labels.min().item()) <= int(labels.max().item()) < classes:
+    if not labels.is_meta and labels.numel() and not 0 <= int(labels.min().item()) <= int(labels.max().item()) < classes:
         raise RuntimeError(f"ctc_loss: targets must be classes in [0, {classes}), got values from {int(labels.min().item())} to {int(labels.max().item())}")
     return labels, inputs, lengths
 

@@ -21,7 +21,7 @@ class _Distinct(OpDefinition):
     batch = "data"
 
     def run(self, *args: Any) -> Any:
-        if args[0].device.type == "meta":
+        if args[0].is_meta:
             raise NotImplementedError(f"{self.name}: the number of results depends on data, and meta tensors have none")
         made = self.compute(args[0].detach(), *args[1:])
         return made[0] if len(made) == 1 else tuple(made)

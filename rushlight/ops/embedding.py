@@ -101,7 +101,7 @@ class EmbeddingRenorm(Composite):
 
     def compute(self, input, indices, max_norm, norm_type):
         check_table("embedding_renorm", input, indices)
-        if input.device.type == "meta":
+        if input.is_meta:
             return input
         with no_grad():
             table = input.detach()
@@ -194,7 +194,7 @@ def divide(name: str, indices: Any, offsets: Any, include_last_offset: bool) -> 
     count, bags = indices.numel(), offsets.numel() - include_last_offset
     if bags < 0:
         raise RuntimeError(f"{name}: include_last_offset: number of offset should be at least 1")
-    if indices.device.type == "meta":
+    if indices.is_meta:
         return bags, indices.new_empty((count,), dtype=_C.int64)
     if offsets.numel() and readable(offsets):
         if (first := offsets[0].item()) != 0:

@@ -85,7 +85,7 @@ class Unfold(Columns):
             raise RuntimeError(f"unfold: Given input with spatial size {list(size)}, kernel_size={list(kernel)}, dilation={list(dilation)}, padding={list(padding)}, the calculated shape of the array of sliding blocks is {out}, but its components must be at least one.")
         shape = (*input.shape[:-3], input.shape[-3] * product(kernel), product(out))
         slots = [("new", input.dtype, shape, None, 0, 0)]
-        if input.device.type == "meta" or 0 in shape:
+        if input.is_meta or 0 in shape:
             return _C.Plan(1, input.device, slots, [])
         params = [*size, *out, *(n for own in numbers for n in own)]
         extent = product(shape[:-1])
@@ -119,7 +119,7 @@ class Fold(Columns):
         channels = input.shape[-2] // product(kernel)
         shape = (*input.shape[:-2], channels, *size)
         slots = [("new", input.dtype, shape, None, 0, 0)]
-        if input.device.type == "meta" or 0 in shape:
+        if input.is_meta or 0 in shape:
             return _C.Plan(1, input.device, slots, [])
         params = [*size, *out, *(n for own in numbers for n in own)]
         work = product(kernel) * product(out) + product(size)

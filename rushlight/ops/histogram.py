@@ -94,7 +94,7 @@ class SearchSorted(Composite):
         return right or side == "right"
 
     def reordered(self, sequence: Any, sorter: Any) -> Any:
-        if sorter.numel() and sorter.device.type != "meta" and (sorter.min().item() < 0 or sorter.max().item() >= sequence.shape[-1]):
+        if sorter.numel() and not sorter.is_meta and (sorter.min().item() < 0 or sorter.max().item() >= sequence.shape[-1]):
             raise RuntimeError("searchsorted(): sorter index out of range")
         return sequence.gather(-1, sorter)
 
@@ -131,7 +131,7 @@ class BinCount(Composite):
             raise RuntimeError(f"bincount: minlength should be >= 0, got {minlength}")
         if weights is not None and weights.shape != input.shape:
             raise RuntimeError(f"bincount: weights should be 1-d and have the same length as input, got {list(weights.shape)} and {list(input.shape)}")
-        if input.device.type == "meta":
+        if input.is_meta:
             raise NotImplementedError("bincount: the number of results depends on data, and meta tensors have none")
         if not input.numel():
             return input.new_zeros((minlength,), dtype=_C.int64)
@@ -165,7 +165,7 @@ class HistC(Composite):
             raise RuntimeError(f"histc: bins must be > 0, but got {bins}")
         if not input.dtype.is_floating_point:
             raise NotImplementedError(f'"histc" not implemented for {input.dtype.name} tensors')
-        if input.device.type == "meta":
+        if input.is_meta:
             return input.new_zeros((bins,))
         x = input.detach().reshape(-1)
         low, high = float(min), float(max)
@@ -187,7 +187,7 @@ class HistC(Composite):
 def histogram_of(name: str, points: Any, edges: Sequence[Any], weight: Any, density: bool) -> Any:
     """Sums of weights of `points` ([N, D]) in the cells between `edges` (D sequences)."""
     cells = [e.shape[0] - 1 for e in edges]
-    if not math.prod(cells) or points.device.type == "meta":
+    if not math.prod(cells) or points.is_meta:
         return points.new_zeros(cells)
     at, inside = None, None
     for d, e in enumerate(edges):
@@ -239,7 +239,7 @@ def even_edges(name: str, points: Any, bins: Sequence[int], limits: Sequence[flo
     for d, count in enumerate(bins):
         if limits is not None:
             low, high = limits[2 * d], limits[2 * d + 1]
-        elif points.numel() and points.device.type != "meta":
+        elif points.numel() and not points.is_meta:
             low, high = points.select(-1, d).min().item(), points.select(-1, d).max().item()
         else:
             low, high = 0.0, 1.0

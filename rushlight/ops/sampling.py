@@ -12,6 +12,7 @@ from typing import Any
 from .. import _C
 from ..dtype import finfo
 from ..op import Composite, OpDefinition, find_op
+from ..op.factory import fresh
 from .random import (
     FLOATS,
     draw,
@@ -84,7 +85,7 @@ class Bernoulli(Sampling):
     method = True
 
     def run(self, input, generator):
-        return fill_bernoulli_tensor(_C.empty(tuple(input.shape), None, input.dtype, input.device), input, generator)
+        return fill_bernoulli_tensor(fresh(input, tuple(input.shape), None, input.dtype, input.device), input, generator)
 
     def vjp(self, g):
         return {"input": g.new_zeros(g.shape)}
@@ -114,7 +115,7 @@ class BernoulliP(Sampling):
     method = True
 
     def run(self, input, p, generator):
-        return fill_bernoulli(_C.empty(tuple(input.shape), None, input.dtype, input.device), p, generator)
+        return fill_bernoulli(fresh(input, tuple(input.shape), None, input.dtype, input.device), p, generator)
 
     def vjp(self, g):
         return {"input": g.new_zeros(g.shape)}
@@ -128,7 +129,7 @@ class Poisson(Sampling):
     def run(self, input, generator):
         if input.dtype not in FLOATS:
             refuse_dtype("poisson", input.dtype)
-        out = _C.empty(tuple(input.shape), None, input.dtype, input.device)
+        out = fresh(input, tuple(input.shape), None, input.dtype, input.device)
         return draw("poisson", generator, out, reads=(input,))
 
     def vjp(self, g):
@@ -154,7 +155,7 @@ class Binomial(Composite):
         if count.dtype not in (_C.float32, _C.float64):
             refuse_dtype("binomial", count.dtype)
         shape = joint_shape("binomial", count, prob)
-        out = _C.empty(shape, None, count.dtype, count.device)
+        out = fresh(count, shape, None, count.dtype, count.device)
         return draw("binomial", generator, out, reads=(count.detach().expand(shape), prob.detach().expand(shape)))
 
 
@@ -166,7 +167,7 @@ class StandardGamma(Sampling):
     def run(self, input, generator):
         if input.dtype not in (_C.float32, _C.float64):
             refuse_dtype("_standard_gamma", input.dtype)
-        out = _C.empty(tuple(input.shape), None, input.dtype, input.device)
+        out = fresh(input, tuple(input.shape), None, input.dtype, input.device)
         return draw("gamma", generator, out, reads=(input,))
 
     def vjp(self, g):
@@ -181,7 +182,7 @@ class SampleDirichlet(Sampling):
     def run(self, input, generator):
         if input.dtype not in (_C.float32, _C.float64):
             refuse_dtype("_sample_dirichlet", input.dtype)
-        share = draw("dirichlet", generator, _C.empty(tuple(input.shape), None, _C.float64, input.device), reads=(input,))
+        share = draw("dirichlet", generator, fresh(input, tuple(input.shape), None, _C.float64, input.device), reads=(input,))
         limits = finfo(input.dtype)
         # The largest number below one, so that log1p(-x) stays finite.
         return share.to(input.dtype).clamp_(limits.tiny, 1 - limits.eps / 2)
@@ -208,7 +209,7 @@ class Multinomial(Composite):
         shape = (*input.shape[:-1], num_samples)
         target = empty_target("multinomial", shape, out, None, None, None) if out is not None else None
         if input.is_meta or 0 in shape:
-            result = _C.empty(shape, None, _C.int64, input.device)
+            result = fresh(input, shape, None, _C.int64, input.device)
         elif not replacement or num_samples == 1:
             result = race(input, num_samples, generator)
         else:

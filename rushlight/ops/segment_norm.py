@@ -167,7 +167,7 @@ class SegmentNorm(_Segments):
         kept = BY_CODE[compute_code(codes[0])]
         slots = [("new", input.dtype, tuple(input.shape), None, -1, 0), *[("new", kept, (layout[0],), None, -1, 0)] * 3]
         count = 3 - codes.count(None)
-        if input.device.type == "meta":
+        if input.is_meta:
             return _C.Plan(count, input.device, slots, [], False)
         names, values = list(LAYOUT), list(layout)
         symbol = number("eps", float(eps), names, values)
@@ -185,7 +185,7 @@ class SegmentNormBackward(_Segments):
         codes = (grad.dtype.code, None if weight is None else weight.dtype.code)
         slots = [("new", grad.dtype, tuple(grad.shape), None, -1, 0), *[("new", mean.dtype, (layout[0], layout[1]), None, -1, 0)] * 2]
         count = 4 if weight is None else 5
-        if grad.device.type == "meta":
+        if grad.is_meta:
             return _C.Plan(count, grad.device, slots, [], False)
         kernel = self.kernel(grad.device, codes, lambda: backward_nest(*codes))
         return _C.Plan(count, grad.device, slots, [(kernel, list(range(count + 3)), layout, layout[0], 1, -1)], False)

@@ -157,7 +157,7 @@ class InverseStft(Composite):
         end = whole - start if length is None else start + length
         held = max(min(end, whole) - start, 0)
         signal, envelope = signal.narrow(-1, start, held), envelope.narrow(-1, start, held)
-        if envelope.device.type != "meta":
+        if not envelope.is_meta:
             lowest = envelope.detach().abs().min().item()
             need(lowest > 1e-11, f"istft: window overlap add min: {lowest}; the windows leave points of the signal uncovered")
         made = signal / envelope

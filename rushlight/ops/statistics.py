@@ -34,14 +34,14 @@ class Cov(Composite):
             aweights = check_weights("aweights", aweights, count)
             weights = aweights if weights is None else weights * aweights
         total = count if weights is None else weights.sum()
-        if weights is not None and total.device.type != "meta" and total.item() == 0:
+        if weights is not None and not total.is_meta and total.item() == 0:
             raise RuntimeError("cov(): weights sum to zero, can't be normalized")
         weighted = x if weights is None else x * weights
         mean = weighted.sum(1) / total
         norm = total - correction
         if aweights is not None and correction:
             norm = total - correction * (weights * aweights).sum() / total
-        known = norm.item() if isinstance(norm, _C.Tensor) and norm.device.type != "meta" else norm
+        known = norm.item() if isinstance(norm, _C.Tensor) and not norm.is_meta else norm
         if not isinstance(known, _C.Tensor) and known <= 0:
             warnings.warn(f"cov(): degrees of freedom is {known}, so the result is not finite; correction should be less than the number of observations.", UserWarning, stacklevel=2)
             norm = 0
@@ -61,7 +61,7 @@ def check_weights(name: str, weights: Any, count: int) -> Any:
         raise RuntimeError(f"cov(): expected {name} to have {what} dtype but got {name} with {weights.dtype.name} dtype")
     if weights.numel() != count:
         raise RuntimeError(f"cov(): expected {name} to have the same numel as there are observations in the input but got {weights.numel()} != {count}")
-    if count and weights.device.type != "meta" and weights.min().item() < 0:
+    if count and not weights.is_meta and weights.min().item() < 0:
         raise RuntimeError(f"cov(): {name} cannot be negative")
     return weights
 
@@ -159,7 +159,7 @@ class SegmentReduce(Composite):
             raise RuntimeError(f"segment_reduce(): expected {what} to have the data's sizes before axis {axis} and one more, got {list(given.shape)} for data {list(data.shape)}")
         if lengths is None:
             return offsets.to(_C.int64)
-        if not unsafe and data.device.type != "meta":
+        if not unsafe and not data.is_meta:
             if lengths.numel() and lengths.min().item() < 0:
                 raise RuntimeError("lengths contains negative value!")
             if not (lengths.sum(-1) == data.shape[axis]).all().item():

@@ -88,7 +88,7 @@ class Nonzero(OpDefinition):
     differentiable = False
 
     def run(self, input, as_tuple):
-        if input.device.type == "meta":
+        if input.is_meta:
             raise NotImplementedError("nonzero: the number of results depends on data, and meta tensors have none")
         if as_tuple and not input.ndim:
             input = input.unsqueeze(0)
@@ -108,7 +108,7 @@ class NonzeroStatic(OpDefinition):
         if size < 0:
             raise RuntimeError(f"nonzero_static: 'size' must be an non-negative integer, got {size}")
         made = _C.empty((size, input.ndim), None, _C.int64, input.device)
-        if input.device.type == "meta":
+        if input.is_meta:
             return made
         found = input.nonzero()
         count = min(size, found.shape[0])

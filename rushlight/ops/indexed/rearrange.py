@@ -27,7 +27,7 @@ class Flip(OpDefinition):
         for d in dims if input.ndim else ():
             start += strides[d] * max(0, shape[d] - 1)
             strides[d] = -strides[d]
-        steps = [] if input.device.type == "meta" else copy_steps(input.device, input, 0, (1, start * input.itemsize), strides)
+        steps = [] if input.is_meta else copy_steps(input.device, input, 0, (1, start * input.itemsize), strides)
         return _C.Plan(1, input.device, [("new", input.dtype, shape, None, 0, 0)], steps)
 
     def vjp(self, g, dims):

@@ -118,7 +118,7 @@ class Cond(Composite):
             return S.sum(-1) * (1 / S).sum(-1)
         norm = find_op("linalg_matrix_norm")
         inverse, info = find_op("linalg_inv_ex")(A)
-        if A.device.type != "meta":
+        if not A.is_meta:
             inverse = inverse.masked_fill((info != 0).unsqueeze(-1).unsqueeze(-1), math.inf)
         return norm(A, p) * norm(inverse, p)
 

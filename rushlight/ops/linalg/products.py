@@ -81,7 +81,7 @@ def exponential(A: Any) -> Any:
     if not A.numel():
         return A.clone()
     halvings = 0
-    if A.device.type != "meta":
+    if not A.is_meta:
         norms = A.abs().sum(-2).amax(-1)
         reach = REACH[real_dtype(A.dtype)]
         counts = (norms / reach).clamp(min=1.0).log2().ceil()

@@ -130,7 +130,7 @@ class Prod(Reduction):
 
 def product_gradient(g: Any, x: Any, result: Any, dim: int) -> Any:
     """g times the product of all other elements along `dim`; by division where no element is 0."""
-    if x.device.type != "meta" and not (x.detach() == 0).any().item():
+    if not x.is_meta and not (x.detach() == 0).any().item():
         return (g * (result / x).conj()) if x.dtype.is_complex else g * (result / x)
     return g * others_product(x, dim).conj() if x.dtype.is_complex else g * others_product(x, dim)
 

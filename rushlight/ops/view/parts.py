@@ -44,13 +44,21 @@ class Slice(View):
         if step <= 0:
             raise RuntimeError("slice step must be positive")
         size = t.shape[d]
-        begin, stop, _ = slice(start, end, step).indices(size)
-        count = max(0, (stop - begin + step - 1) // step)
+        begin, stop = _bound(start, 0, size), _bound(end, size, size)
+        count = (stop - begin + step - 1) // step if stop > begin else 0
         strides = t.stride()
         return Geometry(_with(t.shape, d, count), _with(strides, d, strides[d] * step), begin * strides[d])
 
     def vjp(self, g, input: Meta, dim, start, end, step):
         return {"input": input.zeros().slice_scatter(g, dim, start, end, step)}
+
+
+def _bound(given: int | None, default: int, size: int) -> int:
+    """A bound of a slice counted from the front and held to [0, size]. Not slice.indices(): sizes may be symbolic."""
+    if given is None:
+        return default
+    place = given + size if given < 0 else given
+    return 0 if place < 0 else size if place > size else place
 
 
 class Narrow(View):

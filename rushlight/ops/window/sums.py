@@ -66,7 +66,7 @@ class WindowSum(OpDefinition):
 
     def plan(self, args: tuple) -> Any:
         input, axes = args[0], unpack(args[1])
-        if not is_dense(input, len(axes)) or (has_few_channels(input, len(axes)) and input.device.type != "meta"):
+        if not is_dense(input, len(axes)) or (has_few_channels(input, len(axes)) and not input.is_meta):
             return None
         space = tuple(axis.target for axis in axes)
         lead = tuple(input.shape[: input.ndim - len(axes)])

@@ -1,0 +1,18 @@
+"""rushlight.fake: tensors without data. Shapes, strides, dtypes and devices through every op, with symbolic sizes if wanted.
+
+    env = ShapeEnv()
+    with FakeTensorMode(shape_env=env) as mode:
+        x = mode.from_tensor(rushlight.randn(3, 5))
+        y = (x @ x.T).softmax(-1).flatten()
+    y.shape          # Size([s0**2])
+    env.guards       # what was assumed of the sizes: nothing here
+"""
+
+from .expression import Expression
+from .symbols import Guard, ShapeEnv, SymInt, sym_max, sym_min
+from .tensor import DataDependentOutputException, FakeTensor, FakeTensorMode, UnsupportedFakeTensorException
+
+__all__ = [
+    "DataDependentOutputException", "Expression", "FakeTensor", "FakeTensorMode", "Guard", "ShapeEnv", "SymInt",
+    "UnsupportedFakeTensorException", "sym_max", "sym_min",
+]  # fmt: skip
