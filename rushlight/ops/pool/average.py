@@ -6,12 +6,25 @@ other than int64, windows that are mostly padding, outputs without elements.
 
 from __future__ import annotations
 
+from functools import lru_cache
+from typing import Any
+
 from rushlight.op import Composite, find_op
 from rushlight.ops.window.axes import ADAPTIVE, AVERAGE, Axis, pack
 from rushlight.ops.window.layout import in_order, is_channels_last
 
 from .largest import adaptive_sizes, check_adaptive
-from .sizes import Pooling, check_image, check_rank, refuse
+from .sizes import Pooling, check_image, check_rank, fixed, refuse
+
+
+@lru_cache(maxsize=4096)
+def sliding_axes(name: str, count: int, shape: tuple[int, ...], dtype: Any, kernel: Any, stride: Any, padding: Any, ceil_mode: bool, counts_padding: bool, whole: bool) -> tuple[int, ...]:
+    """The packed axes of a sliding pool, undivided if `whole`; raises for what it refuses."""
+    pool = Pooling(name, count, kernel, stride, padding, 1, ceil_mode)
+    check_rank(name, shape, count) if count == 1 else check_image(name, shape, count)
+    refuse(name, dtype, "bic")
+    sizes = zip(shape[len(shape) - count :], pool.outputs(shape), pool.kernel, pool.stride, pool.padding, strict=True)
+    return pack([Axis(AVERAGE, n, out, k, s, p, int(counts_padding), int(whole)) for n, out, k, s, p in sizes])
 
 
 class AvgPool(Composite):
@@ -21,16 +34,10 @@ class AvgPool(Composite):
     count: int
 
     def compute(self, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override=None):
-        pool = Pooling(self.name, self.count, kernel_size, stride, padding, 1, ceil_mode)
         if divisor_override == 0:
             raise RuntimeError(f"{self.name}: divisor must be not zero")
-        check_rank(self.name, input, self.count) if self.count == 1 else check_image(self.name, input, self.count)
-        refuse(self.name, input, "bic")
-        axes = []
-        for d, (n, out) in enumerate(zip(input.shape[input.ndim - self.count :], pool.outputs(input), strict=True)):
-            divisor = 0 if divisor_override is None else 1
-            axes.append(Axis(AVERAGE, n, out, pool.kernel[d], pool.stride[d], pool.padding[d], int(count_include_pad), divisor))
-        total = find_op("_window_sum")(input, pack(axes))
+        numbers = (fixed(kernel_size), fixed(stride), fixed(padding), ceil_mode, count_include_pad, divisor_override is not None)
+        total = find_op("_window_sum")(input, sliding_axes(self.name, self.count, tuple(input.shape), input.dtype, *numbers))
         if divisor_override is None:
             return total
         return total / divisor_override if input.dtype.is_floating_point else total.div(divisor_override, rounding_mode="trunc")
@@ -68,7 +75,7 @@ class AdaptiveAvgPool(Composite):
 
     def compute(self, input, output_size):
         sizes = adaptive_sizes(self.name, input, output_size, self.count)
-        check_rank(self.name, input, self.count)
+        check_rank(self.name, input.shape, self.count)
         if min(sizes) < 0:
             raise RuntimeError(f"{self.name}: elements of output_size must be greater than or equal to 0, got {sizes}")
         check_adaptive(self.name, input, self.count)

@@ -6,24 +6,35 @@ flattened spatial dims. Refuses: bool and complex images, windows that are mostl
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from rushlight.op import Composite, find_op
 from rushlight.op.definition import OpDefinition
 from rushlight.ops.window.axes import ADAPTIVE, POOL, Axis, pack
 
-from .sizes import Pooling, check_image, check_rank, per_dim, refuse
+from .sizes import Pooling, check_image, check_rank, fixed, per_dim, refuse
 
 SHORT_PLANE = 1 << 31   # positions in larger planes need 64 bits
 
 
-def max_windows(input: Any, axes: list[Axis], return_indices: bool) -> Any:
-    """Maxima over the axes; positions of 32 bits where nobody sees them."""
+def max_windows(input: Any, axes: tuple[int, ...], count: int, return_indices: bool) -> Any:
+    """Maxima over `count` packed axes; positions of 32 bits where nobody sees them."""
     plane = 1
-    for axis in axes:
-        plane *= axis.size
-    values, indices = find_op("_window_max")(input, pack(axes), 64 if return_indices or plane >= SHORT_PLANE else 32)
-    return (values, indices) if return_indices else values
+    for n in input.shape[input.ndim - count :]:
+        plane *= n
+    found = find_op("_window_max")(input, axes, 64 if return_indices or plane >= SHORT_PLANE else 32)
+    return found if return_indices else found[0]
+
+
+@lru_cache(maxsize=4096)
+def sliding_axes(name: str, count: int, shape: tuple[int, ...], dtype: Any, *numbers: Any) -> tuple[int, ...]:
+    """The packed axes of a sliding pool; raises for what it refuses."""
+    pool = Pooling(name, count, *numbers)
+    check_image(name, shape, count)
+    refuse(name, dtype, "bc" if count > 1 else "bilc")
+    own = zip(pool.kernel, pool.stride, pool.padding, pool.dilation, strict=True)
+    return pack([Axis(POOL, n, out, *window) for n, out, window in zip(shape[len(shape) - count :], pool.outputs(shape), own, strict=True)])
 
 
 class MaxPool(Composite):
@@ -33,13 +44,9 @@ class MaxPool(Composite):
     count: int
 
     def compute(self, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices=True):
-        pool = Pooling(self.name, self.count, kernel_size, stride, padding, dilation, ceil_mode)
-        check_image(self.name, input, self.count)
-        refuse(self.name, input, "bc" if self.count > 1 else "bilc")
-        numbers = zip(pool.kernel, pool.stride, pool.padding, pool.dilation, strict=True)
-        sizes = input.shape[input.ndim - self.count :]
-        axes = [Axis(POOL, n, out, *own) for n, out, own in zip(sizes, pool.outputs(input), numbers, strict=True)]
-        return max_windows(input, axes, return_indices)
+        numbers = (fixed(kernel_size), fixed(stride), fixed(padding), fixed(dilation), ceil_mode)
+        axes = sliding_axes(self.name, self.count, tuple(input.shape), input.dtype, *numbers)
+        return max_windows(input, axes, self.count, return_indices)
 
 
 class MaxPool1d(MaxPool):
@@ -103,8 +110,8 @@ class MaxPoolBackward(OpDefinition):
 
     def run(self, grad_output, self_, kernel_size, stride, padding, dilation, ceil_mode, indices):
         pool = Pooling(self.name, self.count, kernel_size, stride, padding, dilation, ceil_mode)
-        check_image(self.name, self_, self.count)
-        shape = (*self_.shape[: self_.ndim - self.count], *pool.outputs(self_))
+        check_image(self.name, self_.shape, self.count)
+        shape = (*self_.shape[: self_.ndim - self.count], *pool.outputs(self_.shape))
         for label, t in (("grad_output", grad_output), ("indices", indices)):
             if tuple(t.shape) != shape:
                 raise RuntimeError(f"{self.name}: expected {label} of shape {list(shape)}, got {list(t.shape)}")
@@ -133,19 +140,19 @@ class AdaptiveMaxPool(Composite):
 
     def compute(self, input, output_size, return_indices):
         sizes = adaptive_sizes(self.name, input, output_size, self.count)
-        check_rank(self.name, input, self.count)
+        check_rank(self.name, input.shape, self.count)
         if min(sizes) < 0:
             raise RuntimeError(f"{self.name}: Trying to create tensor with negative dimension {min(sizes)}: {sizes}")
         check_adaptive(self.name, input, self.count)
         space = input.shape[input.ndim - self.count :]
-        return max_windows(input, [Axis(ADAPTIVE, n, out) for n, out in zip(space, sizes, strict=True)], return_indices)
+        return max_windows(input, pack([Axis(ADAPTIVE, n, out) for n, out in zip(space, sizes, strict=True)]), self.count, return_indices)
 
 
 def check_adaptive(name: str, input: Any, count: int) -> None:
     """Floats whose channels and spatial dims have elements."""
     if 0 in input.shape[1 if input.ndim == count + 2 else 0 :]:
         raise RuntimeError(f"{name}: Expected input to have non-zero size for non-batch dimensions, but input has sizes {list(input.shape)}")
-    refuse(name, input, "bilc")
+    refuse(name, input.dtype, "bilc")
 
 
 def adaptive_sizes(name: str, input: Any, output_size: Any, count: int) -> list[int]:
@@ -224,8 +231,8 @@ class FractionalMaxPool(Composite):
         if output_size is None and output_ratio is None:
             raise ValueError(f"{name} requires specifying either an output_size or an output_ratio")
         kernel = per_dim(name, "kernel_size", kernel_size, count)
-        check_image(name, input, count)
-        refuse(name, input, "bilc")
+        check_image(name, input.shape, count)
+        refuse(name, input.dtype, "bilc")
         space = input.shape[input.ndim - count :]
         if output_size is None:
             ratios = (output_ratio,) * count if isinstance(output_ratio, (int, float)) else tuple(output_ratio)

@@ -35,15 +35,20 @@ class Pooling:
             if p > ((k - 1) * d + 1) // 2 or (count > 1 and p > k // 2):
                 raise RuntimeError(f"{name}: pad should be at most half of effective kernel size, but got pad={p}, kernel_size={k} and dilation={d}")
 
-    def outputs(self, input: Any) -> list[int]:
+    def outputs(self, shape: Sequence[int]) -> list[int]:
         """Output sizes of the spatial dims; raises where there would be none."""
-        sizes = input.shape[input.ndim - self.count :]
+        sizes = shape[len(shape) - self.count :]
         found = [output_size(n, *numbers, self.ceil_mode) for n, *numbers in zip(sizes, self.kernel, self.stride, self.padding, self.dilation, strict=True)]
         if min(found) < 1:
             if self.count == 1:
                 raise RuntimeError(f"{self.name}: Invalid computed output size: {found[0]}")
             raise RuntimeError(f"{self.name}: given input size {list(sizes)}, the calculated output size is {found}. Output size is too small")
         return found
+
+
+def fixed(value: Any) -> Any:
+    """A list as a tuple, which can be part of a cache's key."""
+    return tuple(value) if isinstance(value, list) else value
 
 
 def output_size(size: int, kernel: int, stride: int, padding: int, dilation: int, ceil_mode: bool) -> int:
@@ -53,23 +58,22 @@ def output_size(size: int, kernel: int, stride: int, padding: int, dilation: int
     return out - 1 if ceil_mode and (out - 1) * stride >= size + padding else out
 
 
-def check_image(name: str, input: Any, count: int) -> None:
+def check_image(name: str, shape: Sequence[int], count: int) -> None:
     """Channels and `count` spatial dims, with or without a batch; only the batch may be empty."""
-    batched = input.ndim == count + 2
-    if not (batched or input.ndim == count + 1) or 0 in input.shape[1 if batched else 0 :]:
+    batched = len(shape) == count + 2
+    if not (batched or len(shape) == count + 1) or 0 in shape[1 if batched else 0 :]:
         why = "Expected input's non-batch dimensions to have positive length and a " if count == 3 else "Expected "
-        raise RuntimeError(f"{name}: {why}{BATCHED[count]} tensor with optional 0 dim batch size for input, but got: {list(input.shape)}")
+        raise RuntimeError(f"{name}: {why}{BATCHED[count]} tensor with optional 0 dim batch size for input, but got: {list(shape)}")
 
 
-def check_rank(name: str, input: Any, count: int) -> None:
+def check_rank(name: str, shape: Sequence[int], count: int) -> None:
     """Channels and `count` spatial dims, with or without a batch."""
-    if input.ndim not in (count + 1, count + 2):
-        raise RuntimeError(f"{name}: Expected {BATCHED[count]} tensor for input, but got: {list(input.shape)}")
+    if len(shape) not in (count + 1, count + 2):
+        raise RuntimeError(f"{name}: Expected {BATCHED[count]} tensor for input, but got: {list(shape)}")
 
 
-def refuse(name: str, input: Any, kinds: str) -> None:
+def refuse(name: str, dtype: Any, kinds: str) -> None:
     """NotImplementedError for dtypes of the kinds named by letters: b bool, i integers but int64, l int64, c complex."""
-    dtype = input.dtype
     letter = "c" if dtype.is_complex else "f" if dtype.is_floating_point else "b" if dtype.code == "b1" else "l" if dtype.code == "i64" else "i"
     if letter in kinds:
         raise NotImplementedError(f'"{name}" not implemented for {dtype.name}')

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 from rushlight import _C
@@ -21,15 +22,14 @@ MODES = {"nearest": NEAREST, "nearest-exact": NEAREST_EXACT, "linear": LINEAR, "
 DIMS = {"linear": 3, "bilinear": 4, "bicubic": 4, "lanczos": 4, "trilinear": 5}
 
 
-def resample(name: str, input: Any, sizes: Sequence[int], mode: int, corners: bool, factors: Sequence[float | None], antialias: bool = False) -> Any:
-    """The image at `sizes`; factors given by the caller, where there are any, decide the distance of samples."""
-    count = len(sizes)
-    if 0 in input.shape[1:] or input.ndim != count + 2:
-        raise RuntimeError(f"{name}: Non-empty {count + 2}D data tensor expected but got a tensor with sizes {list(input.shape)}")
-    space = input.shape[2:]
+@lru_cache(maxsize=4096)
+def resample_axes(name: str, shape: tuple[int, ...], dtype: Any, sizes: tuple[int, ...], mode: int, corners: bool, factors: tuple[float | None, ...], antialias: bool) -> tuple[tuple[int, ...], ...]:
+    """The packed axes, one by one for bytes that are mixed, all together otherwise; raises for what is refused."""
+    count, space = len(sizes), shape[2:]
+    if 0 in shape[1:] or len(shape) != count + 2:
+        raise RuntimeError(f"{name}: Non-empty {count + 2}D data tensor expected but got a tensor with sizes {list(shape)}")
     if min(sizes) <= 0:
         raise RuntimeError(f"{name}: Input and output sizes should be greater than 0, but got input {list(space)} and output {list(sizes)}")
-    dtype = input.dtype
     if not dtype.is_floating_point and (dtype is not _C.uint8 or (mode == LINEAR and count != 2)):
         raise NotImplementedError(f'"{name}" not implemented for {dtype.name}')
     picks = mode in (NEAREST, NEAREST_EXACT)
@@ -37,11 +37,17 @@ def resample(name: str, input: Any, sizes: Sequence[int], mode: int, corners: bo
     axes = []
     for n, out, factor in zip(space, sizes, factors, strict=True):
         axes.append(Axis(RESAMPLE, n, out, mode, int(corners), to_bits(factor), bits, int(antialias)))
-    if dtype is _C.uint8 and not picks:
-        for d in range(count - 1, -1, -1):
-            input = find_op("_window_bytes")(input, d - count, pack([axes[d]]))
-        return input
-    return find_op("_window_sum")(input, pack(axes))
+    return tuple(pack([axis]) for axis in axes) if dtype is _C.uint8 and not picks else (pack(axes),)
+
+
+def resample(name: str, input: Any, sizes: Sequence[int], mode: int, corners: bool, factors: Sequence[float | None], antialias: bool = False) -> Any:
+    """The image at `sizes`; factors given by the caller, where there are any, decide the distance of samples."""
+    axes = resample_axes(name, tuple(input.shape), input.dtype, tuple(sizes), mode, corners, tuple(factors), antialias)
+    if input.dtype is not _C.uint8 or mode in (NEAREST, NEAREST_EXACT):
+        return find_op("_window_sum")(input, axes[0])
+    for d in range(len(sizes) - 1, -1, -1):
+        input = find_op("_window_bytes")(input, d - len(sizes), axes[d])
+    return input
 
 
 def output_sizes(name: str, input: Any, size: Any, factors: Sequence[float] | None) -> tuple[list[int], list[float | None]]:

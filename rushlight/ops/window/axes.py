@@ -44,9 +44,9 @@ class Axis(NamedTuple):
         return self._replace(flip=1 - self.flip)
 
 
-def pack(axes: Sequence[Axis]) -> list[int]:
-    """Axes as the flat list of integers an op takes."""
-    return [number for axis in axes for number in axis]
+def pack(axes: Sequence[Axis]) -> tuple[int, ...]:
+    """Axes as the flat sequence of integers an op takes."""
+    return tuple([number for axis in axes for number in axis])
 
 
 def unpack(numbers: Sequence[int]) -> tuple[Axis, ...]:
