@@ -10,13 +10,110 @@ from typing import Any
 
 from .. import _C
 from ..autograd import no_grad
-from ..op import Composite, find_op
+from ..loops.expr import Value, add, cast, const, div, idiv, load, max_, ne, sqrt, var
+from ..loops.nest import For, Nest, Statement, Store, operands, reduction, rows
+from ..op import Composite, OpDefinition, find_op
+from ..op.definition import KIND_PLANNED
+from ..op.indexed import number
+from ..op.pointwise import compile_for, scalars
+from ..op.reduction import GRAIN, as_step
 from ..promotion import result_type_of
 from .matmul import broadcast_batch
 
 MM_IF_LARGE, MM_ALWAYS, MM_NEVER = 0, 1, 2
+ZERO = const(0, "i64")
 COMPUTE_MODES = {"use_mm_for_euclid_dist_if_necessary": MM_IF_LARGE, "use_mm_for_euclid_dist": MM_ALWAYS, "donot_use_mm_for_euclid_dist": MM_NEVER}
 LARGE = 25               # points on one side from which a matrix product pays
+
+
+# --- the kernel -------------------------------------------------------------------------------------------------------------------
+
+
+def distance_of(code: str, p: float | None, order: Value, first: Value, second: Value) -> tuple[Statement, Value]:
+    """A loop over two vectors that start at `first` and `second`, and their p-norm distance; p None: `order` holds it."""
+    m = var("m")
+    gap = scalars.abs(load(0, first + m, code) - load(1, second + m, code))
+    zero = const(0, code)
+    if p == float("inf"):
+        term, join = gap, max_
+    elif p == 0.0:
+        term, join = cast(ne(gap, zero), code), add
+    else:
+        term, join = (scalars.pow(gap, order) if p is None else gap), add
+        for _ in range(1, int(p or 1)):
+            term = term * gap
+    loop = reduction("m", ZERO, var("width"), ["sum"], [zero], lambda acc: [join(acc[0], term)], lambda a, b: [join(a[0], b[0])], blocked=p != float("inf"))
+    total = var("sum", code)
+    if p == 2.0:
+        return loop, sqrt(total)
+    if p in (0.0, 1.0, float("inf")):
+        return loop, total
+    return loop, scalars.pow(total, div(const(1, code), order if p is None else const(p, code)))
+
+
+class _Distances(OpDefinition):
+    """A plan of one kernel: a row of distances per iteration, each a vector loop over two points."""
+
+    kind = KIND_PLANNED
+    function = method = out = differentiable = False
+
+    def kernel(self, t: Any, p: float, params: tuple[str, ...], make: Any) -> tuple[Any, list[int]]:
+        """The compiled nest for this type and norm, and the norm's own parameter if it is not one of the usual."""
+        usual = p if p == float("inf") or p in range(7) else None     # small whole numbers are products
+        names, values = list(params), []
+        order = cast(number("p", float(p), names, values), t.dtype.code) if usual is None else None
+        kernels = self.__dict__.setdefault("kernels", {})
+        key = (t.dtype.code, usual, t.device.type)
+        if key not in kernels:
+            nest = Nest(self.spec.name, operands([t.dtype.code] * 2, [t.dtype.code]), tuple(names), make(t.dtype.code, usual, order))
+            kernels[key] = as_step(compile_for(t.device, nest))
+        return kernels[key], values
+
+
+class SetDistances(_Distances):
+    """[B, P, R]: distances of dense sets of points [B, P, M] and [B, R, M]."""
+
+    schema = "_set_distances(Tensor x1, Tensor x2, float p) -> Tensor"
+    batch = "merged"
+
+    def plan(self, args: tuple) -> Any:
+        x1, x2, p = args
+        batch, points, width = x1.shape
+        slots = [("new", x1.dtype, (batch, points, x2.shape[1]), None, -1, 0)]
+        if x1.device.type == "meta":
+            return _C.Plan(2, x1.device, slots, [])
+        kernel, extra = self.kernel(x1, p, ("points", "others", "width"), self.row)
+        work = max(1, x2.shape[1] * width)
+        return _C.Plan(2, x1.device, slots, [(kernel, [0, 1, 2], [points, x2.shape[1], width, *extra], batch * points, max(1, GRAIN // work), -1)])
+
+    @staticmethod
+    def row(code: str, p: float | None, order: Any) -> For:
+        i, j = var("i"), var("j")
+        loop, value = distance_of(code, p, order, i * var("width"), (idiv(i, var("points")) * var("others") + j) * var("width"))
+        return rows(For("j", ZERO, var("others"), (loop, Store(2, i * var("others") + j, value))))
+
+
+class PairDistances(_Distances):
+    """Distances of all pairs i < j of rows of a dense [N, M], read row by row."""
+
+    schema = "_pair_distances(Tensor input, Tensor same, float p) -> Tensor"
+
+    def plan(self, args: tuple) -> Any:
+        input, _, p = args
+        points, width = input.shape
+        slots = [("new", input.dtype, (points * (points - 1) // 2,), None, -1, 0)]
+        if input.device.type == "meta":
+            return _C.Plan(2, input.device, slots, [])
+        kernel, extra = self.kernel(input, p, ("points", "width"), self.row)
+        work = max(1, points * width // 2)
+        return _C.Plan(2, input.device, slots, [(kernel, [0, 1, 2], [points, width, *extra], points, max(1, GRAIN // work), -1)])
+
+    @staticmethod
+    def row(code: str, p: float | None, order: Any) -> For:
+        i, j, points = var("i"), var("j"), var("points")
+        before = idiv(i * (2 * points - i - 1), const(2, "i64")) - i - 1
+        loop, value = distance_of(code, p, order, i * var("width"), j * var("width"))
+        return rows(For("j", i + 1, points, (loop, Store(2, before + j, value))))
 
 
 # --- every point of one set to every point of another -----------------------------------------------------------------------------
@@ -36,7 +133,8 @@ class CdistForward(Composite):
             return x1.new_zeros((*batch, points, others))
         if p == 2 and (compute_mode == MM_ALWAYS or (compute_mode in (None, MM_IF_LARGE) and max(points, others) > LARGE)):
             return by_product(x1, x2)
-        return between(x1, x2).norm(p, -1)
+        sets = [x.expand(*batch, *x.shape[-2:]).reshape(-1, *x.shape[-2:]).contiguous() for x in (x1, x2)]
+        return find_op("_set_distances")(*(s.to(wide(s.dtype)) for s in sets), p).to(x1.dtype).reshape(*batch, points, others)
 
     def vjp(self, g, x1, x2, p, result):
         return dict(zip(("x1", "x2"), cdist_gradients(g, x1, x2, p, result), strict=True))
@@ -55,6 +153,11 @@ def check_sets(x1: Any, x2: Any, p: float, compute_mode: Any) -> None:
         raise RuntimeError(f"cdist only supports non-negative p values, got {p}")
     if compute_mode is not None and compute_mode not in (MM_IF_LARGE, MM_ALWAYS, MM_NEVER):
         raise RuntimeError(f"cdist: possible modes: 0, 1, 2, but was: {compute_mode}")
+
+
+def wide(dtype: Any) -> Any:
+    """The type distances of `dtype` are computed in."""
+    return _C.float32 if dtype.itemsize < 4 else dtype
 
 
 def between(x1: Any, x2: Any) -> Any:
@@ -125,8 +228,26 @@ class Pdist(Composite):
         count = input.shape[0]
         if count < 2:
             return input.reshape(-1).narrow(0, 0, 0)
+        return find_op("_pdist_forward")(input, p)
+
+
+class PdistForward(Composite):
+    """pdist with its derivative."""
+
+    schema = "_pdist_forward(Tensor input, float p=2.0) -> Tensor"
+    function = method = out = False
+
+    def compute(self, input, p):
+        dense = input.contiguous()
+        return find_op("_pair_distances")(dense, dense, p)
+
+    def vjp(self, g, input, p, result):
+        count = input.shape[0]
         pairs = find_op("triu_indices")(count, count, 1, device=input.device)
-        return (input.index_select(0, pairs[0]) - input.index_select(0, pairs[1])).norm(p, -1)
+        place = pairs[0] * count + pairs[1]
+        full = [v.new_zeros((count * count,)).scatter(0, place, v).reshape(count, count) for v in (g, result)]
+        first, second = cdist_gradients(full[0], input, input, p, full[1])
+        return {"input": first + second}
 
 
 # --- pair by pair -----------------------------------------------------------------------------------------------------------------
