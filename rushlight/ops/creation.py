@@ -9,14 +9,27 @@ from .. import _C
 from ..loops import expr
 from ..loops.nest import Nest, Store, operands, rows
 from ..op import Composite, batching, find_op
-from ..op.factory import OPTIONS, Factory, check_options, check_sizes, fresh, scalar_bytes
+from ..op.factory import OPTIONS, Factory, check_options, check_sizes, default_device, fresh, scalar_bytes
 from ..op.pointwise import compile_for
 from ..promotion import default_dtype, number_dtype
-from ..shape import contiguous_format, preserve_format
+from ..shape import contiguous_format, preserve_format, strided
 from .copy import strides_for
 
 
-class Zeros(Factory):
+class _MaybeSparse(Factory):
+    """Factories that also make sparse tensors, which hold nothing yet."""
+
+    def plan(self, args):
+        layout = args[2]
+        return super().plan(args) if layout is None or layout is strided else None
+
+    def run(self, size, dtype, layout, device, pin_memory, requires_grad, *rest):
+        if layout is None or layout is strided:
+            return super().run(size, dtype, layout, device, pin_memory, requires_grad, *rest)
+        return find_op("_sparse_zeros")(size, dtype or default_dtype(), layout, device or default_device(), requires_grad)
+
+
+class Zeros(_MaybeSparse):
     """All zeros."""
 
     schema = f"zeros(int[] size, {OPTIONS}) -> Tensor"
@@ -46,7 +59,7 @@ class Full(Factory):
         return fill_value
 
 
-class Empty(Factory):
+class Empty(_MaybeSparse):
     """Memory that holds whatever it held."""
 
     schema = f"empty(int[] size, {OPTIONS}, memory_format? memory_format=None) -> Tensor"

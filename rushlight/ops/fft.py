@@ -11,6 +11,7 @@ The transforms are linear and symmetric, so their derivatives are transforms aga
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -41,6 +42,10 @@ def workers(count: int) -> Any:
     from concurrent.futures import ThreadPoolExecutor  # loaded with the first large transform
 
     return ThreadPoolExecutor(count, "rushlight-fft")
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=workers.cache_clear)   # a child has none of its parent's threads
 
 
 def along(call: Callable, a: Any, axis: int, norm: str, out: Any, **options: Any) -> Any:

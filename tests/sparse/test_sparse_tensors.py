@@ -42,6 +42,7 @@ SAME = [
     "m.sparse.spdiags(r.t(), m.tensor([0, -1]), (4, 5))", "csr @ r", "csr * 2", "csr.t()", "csr[0]", "s.index_select(0, m.tensor([1, 1]))", "s.permute(1, 0)",
     "hybrid.transpose(0, 1)", "hybrid.sum(2)", "hybrid[1]", "s._nnz()", "s.sparse_dim()", "hybrid.dense_dim()", "d.dense_dim()", "c.is_coalesced()", "s.is_coalesced()",
     "csr.crow_indices()", "csr.col_indices()", "csr.values()", "c.indices()", "m.sparse_coo_tensor(m.tensor([[0, 2]]), m.tensor([1., 2.]))", "m.sparse_coo_tensor((2, 3))",
+    "m.zeros(2, 3, layout=m.sparse_coo)", "m.zeros(2, 3, layout=m.sparse_csr, dtype=m.float64)", "m.empty(2, 3, layout=m.sparse_csc)", "m.zeros(2, 3, layout=m.strided)",
     "m.sparse_compressed_tensor([0, 1, 3], [2, 0, 2], [1., 2., 3.], layout=m.sparse_csc)", "m.sparse_bsr_tensor([0, 1, 2], [0, 1], m.ones(2, 2, 2))",
 ]  # fmt: skip
 
@@ -53,7 +54,7 @@ def test_results(text):
 
 REFUSED = [
     "s + d", "s / d", "s.cos()", "s.values()", "s.indices()", "s.numpy()", "s.max()", "s > 0", "d.coalesce()", "d.values()", "d.crow_indices()", "d._nnz()", "d.copy_(s)",
-    "s @ d", "d.to_sparse(5)", "d.sparse_mask(d)", "m.sparse.mm(csr, r, 'bad')", "m.sparse.softmax(d, 0)", "m.sparse.sum(d)", "s.fill_(1)", "s[0:1]",
+    "s @ d", "d.to_sparse(5)", "d.sparse_mask(d)", "m.sparse.mm(csr, r, 'bad')", "m.sparse.softmax(d, 0)", "m.sparse.sum(d)", "s.fill_(1)", "s[0:1]", "m.ones(2, 3, layout=m.sparse_coo)",
     "m.sparse_coo_tensor([[0, 1]], [1.], (3,))", "m.sparse_coo_tensor([[0, -1]], [1., 2.])", "m.sparse_coo_tensor(m.tensor([0, 1]), m.tensor([1., 2.]), (3,))",
     "m.sparse_coo_tensor([[0, 5]], [1., 2.], (3,), check_invariants=True)", "m.sparse_csr_tensor([0, 1, 3], [2, 0, 2], [1., 2., 3.], (2, 2), check_invariants=True)",
     "m.sparse_csr_tensor([0, 1, 3], [2, 2, 0], [1., 2., 3.], (2, 3), check_invariants=True)", "m.sparse_csr_tensor([1, 1, 3], [2, 0, 2], [1., 2., 3.], (2, 3), check_invariants=True)",

@@ -206,3 +206,22 @@ class SparseBscTensor(_Compressed):
 
     schema = f"sparse_bsc_tensor(any ccol_indices, any row_indices, any values, int[]? size=None, *, {_OPTIONS}) -> Tensor"
     held_layout = sparse_bsc
+
+
+class SparseZeros(Composite):
+    """A sparse tensor that holds nothing: what `zeros` and `empty` make of a sparse layout."""
+
+    schema = "_sparse_zeros(int[] size, dtype dtype, layout? layout, device device, bool requires_grad) -> Tensor"
+    function = method = out = False
+
+    def compute(self, size, dtype, layout, device, requires_grad):
+        place = _C.device(device)
+        if any(n < 0 for n in size):
+            raise RuntimeError(f"zeros: sizes must not be negative, got {list(size)}")
+        if layout is sparse_coo:
+            index = (_C.empty((len(size), 0), None, _C.int64, place),)
+        elif layout in (sparse_csr, sparse_csc) and len(size) == 2:
+            index = (_C.empty((size[layout is sparse_csc] + 1,), None, _C.int64, place).zero_(), _C.empty((0,), None, _C.int64, place))
+        else:
+            raise RuntimeError(f"zeros: layout {layout} of {len(size)} dims is not supported; only strided, COO, CSR and CSC tensors can be made here")
+        return make(layout, Size(size), index, _C.empty((0,), None, dtype, place), True).requires_grad_(requires_grad)
