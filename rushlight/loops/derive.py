@@ -37,7 +37,8 @@ from rushlight.loops.rules import rule_of, sign
 
 def gradient(outputs: Sequence[Value], wrt: Sequence[Value], grads: Sequence[Value]) -> list[Value]:
     """d(sum of outputs weighted by grads) / d(each of wrt)."""
-    targets = set(wrt)
+    # A pair made of two parts, as a widened complex32 is, may be used only through them: those are what is followed.
+    targets = {part for w in wrt for part in (w.args if w.op == "complex" else (w,))}
     order = walk(outputs)
     # Only what lies between the targets and the outputs carries a gradient.
     active: set[Value] = set()
@@ -51,7 +52,11 @@ def gradient(outputs: Sequence[Value], wrt: Sequence[Value], grads: Sequence[Val
     for value in reversed(order):
         if value in active and value in total and value.args:
             _push(value, total[value], active, total)
-    return [total[w] if w in total else const(0, w.dtype) for w in wrt]
+
+    def found(w: Value) -> Value:
+        return total[w] if w in total else const(0, w.dtype)
+
+    return [complex_(*map(found, w.args)) if w.op == "complex" else found(w) for w in wrt]
 
 
 def _differentiable(value: Value) -> bool:

@@ -170,14 +170,15 @@ class SegmentReduce(Composite):
 
 def reduce_runs(data: Any, reduce: str, offsets: Any, counts: Any, axis: int, initial: Any) -> Any:
     """Every element combined into the row of its run."""
-    sizes = (*data.shape[:axis], counts.shape[-1], *data.shape[axis + 1 :])
+    # One row more than there are runs: it takes the elements behind the last run, which belong to none.
+    sizes = (*data.shape[:axis], counts.shape[-1] + 1, *data.shape[axis + 1 :])
     start = initial if initial is not None else {"mean": 0.0}.get(reduce, EMPTY[reduce])
     place = find_op("arange")(data.shape[axis], device=data.device).expand(data.shape[: axis + 1])
     runs = find_op("searchsorted")(offsets.contiguous(), place.contiguous(), right=True) - 1
     trailing = (1,) * (data.ndim - axis - 1)
     runs = runs.reshape((*runs.shape, *trailing)).expand(data.shape)
     mode = {"max": "amax", "min": "amin", "mean": "sum"}.get(reduce, reduce)
-    made = data.new_full(sizes, start).scatter_reduce(axis, runs, data, mode)
+    made = data.new_full(sizes, start).scatter_reduce(axis, runs, data, mode).narrow(axis, 0, counts.shape[-1])
     if reduce != "mean":
         return made
     counts = counts.reshape((*counts.shape, *trailing))
