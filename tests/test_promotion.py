@@ -142,7 +142,7 @@ def test_the_default_dtype_takes_part() -> None:
 
 
 @settings(max_examples=120, deadline=None, derandomize=True)
-@given(st.lists(st.tuples(st.sampled_from(["dim", "zero"]), st.sampled_from(DTYPES)), min_size=2, max_size=4), st.sampled_from(["add", "mul", "cat", "stack"]))
+@given(st.lists(st.tuples(st.sampled_from(["dim", "zero"]), st.sampled_from([d for d in DTYPES if d != "complex32"])), min_size=2, max_size=4), st.sampled_from(["add", "mul", "cat", "stack"]))
 def test_chains_of_operands(operands: list[tuple[str, str]], how: str) -> None:
     answers = []
     for m in (torch, rl):
