@@ -100,16 +100,19 @@ class LinalgCholesky(_Cholesky):
 class Cholesky(_Cholesky):
     """Cholesky factors of positive-definite matrices."""
 
-    schema = "cholesky(Tensor A, bool upper=False) -> Tensor"
+    schema = "cholesky(Tensor input, bool upper=False) -> Tensor"
     namespace = None
     method = True
 
     def label(self):
         return "cholesky"
 
-    def program(self, p, A, upper):
-        _, info = self.factor(p, A, upper)
+    def program(self, p, input, upper):
+        _, info = self.factor(p, input, upper)
         p.status(None, info, "cholesky", not_positive)
+
+    def vjp(self, g, upper, result):
+        return {"input": cholesky_gradient(g, result, upper)}
 
 
 class CholeskyInverse(Lapack):

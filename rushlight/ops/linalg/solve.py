@@ -163,12 +163,15 @@ class Inv(_Inverse):
 class Inverse(_Inverse):
     """Inverses of square matrices."""
 
-    schema = "inverse(Tensor A) -> Tensor"
+    schema = "inverse(Tensor input) -> Tensor"
     namespace = None
     method = True
 
-    def program(self, p, A):
-        p.status(None, self.invert(p, A), "linalg.inv", singular_inverse)
+    def program(self, p, input):
+        p.status(None, self.invert(p, input), "linalg.inv", singular_inverse)
+
+    def vjp(self, g, result):
+        return {"input": super().vjp(g, result)["A"]}
 
 
 # --- triangular systems -------------------------------------------------------------------------------------------------------
