@@ -142,6 +142,8 @@ def tensor(t: torch.Tensor, memo: dict[Any, Any]) -> Any:
         return memo[id(t)]
     if t.layout is not torch.strided:
         made = _sparse(t, memo)
+    elif t.device.type == "meta":
+        made = rl.empty_strided(tuple(t.shape), t.stride(), dtype=resolve(str(t.dtype).removeprefix("torch.")), device="meta")
     else:
         plain = t.detach().resolve_conj().resolve_neg()
         key = ("storage", plain.untyped_storage().data_ptr())
