@@ -189,10 +189,25 @@ def copy_row(w: Writer, tile: Tile, target: Reg, source: Reg, count: Reg, step: 
             w.store(w.load(tile.vector, w.at(source, j.i, tile.element), tile.size), w.at(target, j.i, tile.element), tile.size)
         # The last vector ends with the row, over what the one before it wrote.
         w.store(w.load(tile.vector, w.at(source, last, tile.element), tile.size), w.at(target, last, tile.element), tile.size)
-    with w.when(w.negate(wide)):
-        with w.loop(0, count, carry=[source]) as j:
-            w.store(w.load(tile.element, j.carry[0], tile.size), w.at(target, j.i, tile.element), tile.size)
-            j.next = [w.at(j.carry[0], step, tile.element)]
+    other = w.negate(wide)
+    for apart in (2, 4):   # a vector of neighbours holds every second or fourth of them
+        chosen = w.compare("eq", step, apart)
+        with w.when(chosen):
+            # Not for the last elements: the vector would reach past them, perhaps out of memory.
+            with w.loop(0, w.sub(count, tile.lanes), tile.lanes) as j:
+                near = w.load(f"<{apart * tile.lanes} x {tile.element}>", w.at(source, w.mul(j.i, apart), tile.element), tile.size)
+                w.store(w.every(near, apart, tile.lanes), w.at(target, j.i, tile.element), tile.size)
+            copy_elements(w, tile, target, source, j.i, count, step)
+        other = w.both(other, w.negate(chosen))
+    with w.when(other):
+        copy_elements(w, tile, target, source, Reg("0", "i64"), count, step)
+
+
+def copy_elements(w: Writer, tile: Tile, target: Reg, source: Reg, begin: Reg, end: Reg, step: Reg) -> None:
+    """Elements [begin, end) of a row, one by one."""
+    with w.loop(begin, end, carry=[w.at(source, w.mul(begin, step), tile.element)]) as j:
+        w.store(w.load(tile.element, j.carry[0], tile.size), w.at(target, j.i, tile.element), tile.size)
+        j.next = [w.at(j.carry[0], step, tile.element)]
 
 
 def fill_zeros(w: Writer, tile: Tile, target: Reg, begin: Reg, end: Reg) -> None:

@@ -14,17 +14,31 @@ tile of the panel], products [point, panel of tiles, output, tile of the panel]:
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from .cache import Kernel
-from .convolve import ABI, ADD, GEOMETRY, RUN, ZERO, Tile, find_runs, load_params, load_pointers, make_kernel, multiply_text, pack_text
+from .convolve import (
+    ABI,
+    ADD,
+    GEOMETRY,
+    RUN,
+    ZERO,
+    Tile,
+    copy_row,
+    fill_zeros,
+    find_runs,
+    load_params,
+    load_pointers,
+    make_kernel,
+    multiply_text,
+)
 from .writer import Reg, Writer, declarations
 
 POINTS = 36
 BLOCK = 96               # tiles handled together
 SLICE = 8                # channels or outputs an item handles
 A, B = 0.5**0.5, 2**0.5  # a^2 = 1/2, b^2 = 2
-TILES = (*GEOMETRY, "first", "tiles", "blocks", "panels", "channels", "height", "width", "row", "column", "bias")
+TILES = (*GEOMETRY, "first", "tiles", "blocks", "panels", "channels", "height", "width", "row", "column", "bias", "in_w", "base_w", "in_column")
 PRODUCT = ("outs", "channels", "out_panels", "panels", "blocks")
 WEIGHTS = ("outs", "channels", "panels", "out", "channel", "row", "column", "start")
 
@@ -37,7 +51,7 @@ def weights_kernel() -> Kernel:
 
 @functools.cache
 def input_kernel() -> Kernel:
-    """Operands: input, taps, result; items (slice of channels, block of tiles)."""
+    """Operands: input, result; items (slice of channels, block of tiles)."""
     return make_kernel("conv_winograd_input", TILES, "f32", input_text)
 
 
@@ -90,10 +104,14 @@ def interpolate(w: Writer, t: Sequence[Reg]) -> list[Reg]:
     ]
 
 
-def in_both(w: Writer, rule, x: Sequence[Sequence[Reg]]) -> list[list[Reg]]:
-    """A rule for one dimension applied to the columns and then to the rows of a square."""
-    columns = [rule(w, [row[j] for row in x]) for j in range(len(x[0]))]
-    return [rule(w, [column[i] for column in columns]) for i in range(len(columns[0]))]
+def in_both(w: Writer, rule: Callable, size: int, element: Callable[[int, int], Reg]) -> Iterator[list[Reg]]:
+    """A rule for one dimension applied to the columns and then to the rows of a square; yields rows.
+
+    Elements are asked for, and rows made, as late as can be: the order of the text is the order of the code, and registers are few.
+    """
+    columns = [rule(w, [element(i, j) for i in range(size)]) for j in range(size)]
+    for i in range(len(columns[0])):
+        yield rule(w, [column[i] for column in columns])
 
 
 # --- kernels ----------------------------------------------------------------------------------------------------------------
@@ -116,7 +134,8 @@ def weights_text(tile: Tile) -> str:
                     place = w.total(own, w.mul(w["row"], i), w.mul(w["column"], j))
                     value = w.select(exists, w.load(tile.element, w.at(w["weight"], place, tile.element), tile.size), Reg("0.0", tile.element))
                     square[i][j] = w.new(vector, f"insertelement {square[i][j]}, {value}, i64 {r}")
-        for point, value in enumerate(sum(in_both(w, evaluate_weight, square), [])):
+        points = flat(in_both(w, evaluate_weight, 3, lambda i, j: square[i][j]))
+        for point, value in enumerate(points):
             place = w.mul(w.add(w.mul(w.add(w.mul(w["panels"], point), panel.i), w["channels"]), c.i), tile.rows)
             w.store(value, w.at(w["result"], place, tile.element), tile.size)
     return w.text() + "\n" + declarations(tile.rows, tile.element)
@@ -129,10 +148,10 @@ def block_of(w: Writer, item: Reg) -> tuple[Reg, Reg, Reg, Reg]:
     return part, block, w.add(w["first"], begin), w.min(w.sub(w["tiles"], begin), BLOCK)
 
 
-def panel_place(w: Writer, tile: Tile, point: int, panel: Reg, rows: Reg, row: Reg, vector: int) -> Reg:
-    """Element of a row of a panel, in arrays [point, panel, row, tile of the panel]."""
-    at = w.add(w.mul(w.add(w.mul(w["panels"], point), panel), rows), row)
-    return w.add(w.mul(at, tile.columns), vector * tile.lanes)
+def first_point(w: Writer, tile: Tile, array: Reg, panel: Reg, rows: Reg, row: Reg) -> tuple[Reg, Reg]:
+    """Address of a panel's row at the first point, in arrays [point, panel, row, tile of the panel], and elements to the next point."""
+    first = w.at(array, w.mul(w.add(w.mul(panel, rows), row), tile.columns), tile.element)
+    return first, w.mul(w.mul(w["panels"], rows), tile.columns)
 
 
 def input_text(tile: Tile) -> str:
@@ -142,22 +161,56 @@ def input_text(tile: Tile) -> str:
     windows = w.scratch(tile.element, POINTS * stride)
     runs, offsets = w.scratch("i64", RUN * BLOCK), w.scratch("i64", BLOCK)
     load_params(w, TILES)
-    load_pointers(w, "input", "table", "result")
+    load_pointers(w, "input", "result")
     with w.loop(w["begin"], w["end"]) as item:
         part, block, first, count = block_of(w, item.i)
         number = find_runs(w, runs, offsets, first, count)
         channel0 = w.mul(part, SLICE)
         with w.loop(channel0, w.min(w.add(channel0, SLICE), w["channels"])) as c:
-            w.call("pack", windows, runs, number, w["input"], w["table"], w.mul(c.i, POINTS), POINTS, w["params"])
+            w.call("windows", windows, runs, number, w.at(w["input"], w.mul(c.i, w["in_channel"]), tile.element), w["params"])
             with w.loop(0, count, tile.columns) as p:
                 panel = w.div(w.add(w.mul(block, BLOCK), p.i), tile.columns)
-                for v in range(tile.vectors):
-                    source = w.at(windows, w.add(p.i, v * tile.lanes), tile.element)
-                    square = [[w.load(tile.vector, w.at(source, (i * 6 + j) * stride, tile.element), tile.size) for j in range(6)] for i in range(6)]
-                    for point, value in enumerate(sum(in_both(w, evaluate_input, square), [])):
-                        place = panel_place(w, tile, point, panel, w["channels"], c.i, v)
-                        w.store(value, w.at(w["result"], place, tile.element), tile.size)
-    return "\n".join([w.text(), pack_text(tile, stride), declarations(tile.lanes, tile.element)])
+                place, step = first_point(w, tile, w["result"], panel, w["channels"], c.i)
+                with w.loop(0, tile.columns, tile.lanes) as v:
+                    source = w.at(windows, w.add(p.i, v.i), tile.element)
+                    target = w.at(place, v.i, tile.element)
+                    for row in in_both(w, evaluate_input, 6, lambda i, j: w.load(tile.vector, w.at(source, (i * 6 + j) * stride, tile.element), tile.size)):
+                        for value in row:
+                            w.store(value, target, tile.size)
+                            target = w.at(target, step, tile.element)
+    return "\n".join([w.text(), windows_text(tile, stride), declarations(tile.lanes, tile.element)])
+
+
+def windows_text(tile: Tile, stride: int) -> str:
+    """windows(target, runs, how many, plane): 6x6 windows of neighbouring tiles, as rows [element of the window, tile].
+
+    A row of the input is laid out with its padding first; four tiles then take every fourth element of it, and the next tiles'
+    first two. What spills over the end of a run is written again by the next.
+    """
+    w = Writer("windows", [("ptr", "target"), ("ptr", "runs"), ("i64", "number"), ("ptr", "plane"), ("ptr", "params")], "internal ")
+    line = w.scratch(tile.element, 4 * BLOCK + 16 * tile.lanes)
+    load_params(w, TILES)
+    with w.loop(0, w["number"]) as r:
+        run = w.at(w["runs"], w.mul(r.i, RUN), "i64")
+        source, y, column, length, place = (w.load("i64", w.at(run, n, "i64"), 8) for n in (0, 2, 3, 4, 5))
+        x = w.add(w.mul(column, 4), w["base_w"])
+        wide = w.add(w.mul(length, 4), 2)
+        left = w.min(w.max(w.sub(0, x), 0), wide)
+        right = w.max(w.min(w.sub(w["in_w"], x), wide), left)
+        with w.loop(0, 6) as i:
+            inside = w.compare("ult", w.add(y, i.i), w["in_h"])
+            begin, end = w.select(inside, left, wide), w.select(inside, right, wide)
+            fill_zeros(w, tile, line, Reg("0", "i64"), begin)
+            own = w.at(w["plane"], w.total(source, w.mul(i.i, w["in_row"]), w.mul(begin, w["in_column"])), tile.element)
+            copy_row(w, tile, w.at(line, begin, tile.element), own, w.sub(end, begin), w["in_column"])
+            fill_zeros(w, tile, line, end, wide)
+            target = w.at(w["target"], w.add(w.mul(i.i, 6 * stride), place), tile.element)
+            with w.loop(0, length, tile.lanes) as j:
+                near, next_ = (w.load(f"<{4 * tile.lanes} x {tile.element}>", w.at(line, w.add(w.mul(j.i, 4), ahead), tile.element), tile.size) for ahead in (0, 4))
+                own = [w.every(near, 4, tile.lanes, k) for k in range(4)] + [w.every(next_, 4, tile.lanes, k) for k in range(2)]
+                for k, value in enumerate(own):
+                    w.store(value, w.at(target, w.add(j.i, k * stride), tile.element), tile.size)
+    return w.text()
 
 
 def product_text(tile: Tile) -> str:
@@ -205,13 +258,19 @@ def output_text(tile: Tile) -> str:
             plane = w.at(w["result"], w.mul(o.i, w["out_channel"]), tile.element)
             with w.loop(0, count, tile.columns) as p:
                 panel = w.div(w.add(w.mul(block, BLOCK), p.i), tile.columns)
-                for v in range(tile.vectors):
-                    here = w.add(p.i, v * tile.lanes)
-                    with w.when(w.compare("slt", here, count)):
-                        places = [w.at(w["products"], panel_place(w, tile, n, panel, rows, o.i, v), tile.element) for n in range(POINTS)]
-                        points = [[w.load(tile.vector, places[i * 6 + j], tile.size) for j in range(6)] for i in range(6)]
-                        made = [[w.fadd(value, bias) for value in row] for row in in_both(w, interpolate, points)]
-                        store_tiles(w, tile, made, plane, offsets, heights, widths, here, count, square)
+                place, step = first_point(w, tile, w["products"], panel, rows, o.i)
+                with w.loop(0, w.min(w.sub(count, p.i), tile.columns), tile.lanes) as v:
+                    source = w.at(place, v.i, tile.element)
+                    columns = [w.at(source, w.mul(step, j), tile.element) for j in range(6)]
+                    below = w.mul(step, 6)
+
+                    def point(i: int, j: int) -> Reg:
+                        value = w.load(tile.vector, columns[j], tile.size)  # noqa: B023  written at once
+                        columns[j] = w.at(columns[j], below, tile.element)  # noqa: B023
+                        return value
+
+                    made = [[w.fadd(value, bias) for value in row] for row in in_both(w, interpolate, 6, point)]
+                    store_tiles(w, tile, made, plane, offsets, heights, widths, w.add(p.i, v.i), count, square)
     return "\n".join([w.text(), declarations(tile.lanes, tile.element)])
 
 
@@ -222,6 +281,11 @@ def find_extents(w: Writer, heights: Reg, widths: Reg, first: Reg, count: Reg) -
         x, y = w.rem(tile, w["out_w"]), w.rem(w.div(tile, w["out_w"]), w["out_h"])
         w.store(w.min(w.sub(w["height"], w.mul(y, 4)), 4), w.at(heights, t.i, "i64"), 8)
         w.store(w.min(w.sub(w["width"], w.mul(x, 4)), 4), w.at(widths, t.i, "i64"), 8)
+
+
+def flat(rows: Iterable[Sequence[Reg]]) -> list[Reg]:
+    """The elements of a square, row after row."""
+    return [value for row in rows for value in row]
 
 
 def store_tiles(w: Writer, tile: Tile, made: list[list[Reg]], plane: Reg, offsets: Reg, heights: Reg, widths: Reg, here: Reg, count: Reg, square: Reg) -> None:
@@ -237,7 +301,7 @@ def store_tiles(w: Writer, tile: Tile, made: list[list[Reg]], plane: Reg, offset
             target = w.at(plane, w.add(begin, w.mul(w["row"], i)), tile.element)
             w.store(interleaved(w, tile, row), target, tile.size)
     with w.when(w.negate(whole)):
-        for n, value in enumerate(sum(made, [])):
+        for n, value in enumerate(flat(made)):
             w.store(value, w.at(square, n * tile.lanes, tile.element), tile.size)
         with w.loop(here, w.add(last, 1)) as t:
             corner, high, wide = (w.load("i64", w.at(table, t.i, "i64"), 8) for table in (offsets, heights, widths))

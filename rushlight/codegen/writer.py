@@ -152,6 +152,12 @@ class Writer:
         """A vector of copies of one lane: the form that multiply-add instructions of AArch64 take as an operand."""
         return self.new(vector.type, f"shufflevector {vector}, {vector.type} poison, <{lanes} x i32> <{', '.join([f'i32 {lane}'] * lanes)}>")
 
+    def every(self, vector: Reg, step: int, lanes: int, first: int = 0) -> Reg:
+        """Lanes first, first + step, first + 2 * step, ... of a vector."""
+        element = vector.type.split()[-1].rstrip(">")
+        order = ", ".join(f"i32 {first + k * step}" for k in range(lanes))
+        return self.new(f"<{lanes} x {element}>", f"shufflevector {vector}, {vector.type} poison, <{lanes} x i32> <{order}>")
+
     def fma(self, a: Reg, b: Reg, c: Reg) -> Reg:
         return self.new(a.type, f"call {a.type} @llvm.fma.{suffix(a.type)}({a}, {b}, {c})")
 

@@ -325,7 +325,7 @@ def depthwise_weight_step(code: str, walk: Walk, result: int) -> tuple | None:
 
 # --- 3x3 windows in tiles ---------------------------------------------------------------------------------------------------
 
-ROOM = 6 << 20           # bytes of transformed inputs and products that go from kernel to kernel: they should stay in a cache
+ROOM = 4 << 20           # bytes of transformed inputs and products that go from kernel to kernel: they should stay in a cache
 LEAST = 1 << 22          # multiply-adds from which the transforms pay
 
 
@@ -356,15 +356,14 @@ def tile_steps(walk: Walk, weights: Weights, bias: int | None, scratch: int, off
     strides = [n * (1 if a.tap_step > 0 else -1) for a, n in zip((h, w), weights.spatial[-2:], strict=True)]
     start = sum(-2 * n for n in strides if n < 0)
     made = [(winograd.weights_kernel().address, [weights.slot, spots[0]], [outs, channels, out_panels, weights.out, weights.channel, *strides, start], out_panels, max(1, 4096 // channels), -1)]
-    table = tiled.table()
     for first in range(0, tiled.pixels, chunk):
         tiles = min(chunk, tiled.pixels - first)
         blocks, panels = ceil(tiles / block), ceil(tiles / tile.columns)
-        rest = [first, tiles, blocks, panels, channels, h.count, w.count, *walk.result.spatial[1:], int(bias is not None)]
+        rest = [first, tiles, blocks, panels, channels, h.count, w.count, *walk.result.spatial[1:], int(bias is not None), w.size, spread[1].base, walk.source.spatial[2]]
         params = [*tiled.params(), *rest]
         source = (walk.source.slot, walk.source.offset * size)
         made += [
-            (winograd.input_kernel().address, [source, (-1, 0), spots[1]], params, blocks * ceil(channels / winograd.SLICE), 1, -1, table),
+            (winograd.input_kernel().address, [source, spots[1]], params, blocks * ceil(channels / winograd.SLICE), 1, -1),
             (winograd.product_kernel().address, spots, [outs, channels, out_panels, panels, blocks], points * blocks, max(1, WORK // (min(tiles, block) * outs * channels)), -1),
             (winograd.output_kernel().address, [spots[2], walk.source.slot if bias is None else bias, walk.place(size)], params, blocks * ceil(outs / winograd.SLICE), 1, -1),
         ]
