@@ -13,8 +13,10 @@ from ..autograd import no_grad
 from ..loops.expr import Value, add, cast, const, div, idiv, load, max_, ne, sqrt, var
 from ..loops.nest import For, Nest, Statement, Store, operands, reduction, rows
 from ..op import Composite, OpDefinition, find_op
+from ..op.batching import expanded, wrapped
 from ..op.definition import KIND_PLANNED
 from ..op.indexed import number
+from ..op.levels import readable
 from ..op.pointwise import compile_for, scalars
 from ..op.reduction import GRAIN, as_step
 from ..promotion import result_type_of
@@ -74,7 +76,11 @@ class SetDistances(_Distances):
     """[B, P, R]: distances of dense sets of points [B, P, M] and [B, R, M]."""
 
     schema = "_set_distances(Tensor x1, Tensor x2, float p) -> Tensor"
-    batch = "merged"
+
+    def vmap(self, level: Any, overload: Any, args: tuple) -> Any:
+        """Examples are more sets."""
+        x1, x2 = (expanded(t, level).flatten(0, 1).contiguous() for t in args[:2])
+        return wrapped(overload.call(x1, x2, args[2]).unflatten(0, (level.batch_size, -1)), level)
 
     def plan(self, args: tuple) -> Any:
         x1, x2, p = args
@@ -238,6 +244,9 @@ class PdistForward(Composite):
     function = method = out = False
 
     def compute(self, input, p):
+        if not readable(input):
+            pairs = find_op("triu_indices")(input.shape[0], input.shape[0], 1, device=input.device)
+            return (input.index_select(0, pairs[0]) - input.index_select(0, pairs[1])).norm(p, -1)
         dense = input.contiguous()
         return find_op("_pair_distances")(dense, dense, p)
 
