@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -206,3 +208,22 @@ def test_causal_biases_are_masks():
     assert isinstance(causal_upper_left(3, 5), CausalBias)
     with pytest.raises(ValueError, match="is_causal"):
         sdpa(q, k, k, causal_upper_left(3, 5), is_causal=True)
+
+
+LONG = """
+import resource
+import rushlight as rl
+q, k, v = (rl.randn(1, 1, 8192, 8, requires_grad=True) for _ in range(3))
+def step(n):
+    rl.nn.functional.scaled_dot_product_attention(q[:, :, :n], k[:, :, :n], v[:, :, :n], is_causal=True).sum().backward()
+step(64)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+step(8192)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+
+
+def test_memory_does_not_grow_with_the_number_of_scores():
+    root = str(Path(rl.__file__).parent.parent)
+    made = subprocess.run([sys.executable, "-c", LONG], capture_output=True, text=True, check=True, env={**os.environ, "PYTHONPATH": root})
+    assert int(made.stdout) < 64 * 1024, "8192 x 8192 scores are 256 MiB; only blocks of them may be held"
