@@ -81,7 +81,7 @@ class Unfold(Columns):
             return None
         size = tuple(input.shape[-2:])
         out = self.windows(size, kernel, dilation, padding, stride)
-        if min(out) < 1:
+        if any(n < 1 for n in out):
             raise RuntimeError(f"unfold: Given input with spatial size {list(size)}, kernel_size={list(kernel)}, dilation={list(dilation)}, padding={list(padding)}, the calculated shape of the array of sliding blocks is {out}, but its components must be at least one.")
         shape = (*input.shape[:-3], input.shape[-3] * product(kernel), product(out))
         slots = [("new", input.dtype, shape, None, 0, 0)]
@@ -112,7 +112,7 @@ class Fold(Columns):
         if input.shape[-2] % product(kernel):
             raise RuntimeError(f"fold: Expected size of input's dimension 1 to be divisible by the product of kernel_size, but got input.size(1)={input.shape[-2]} and kernel_size={list(kernel)}.")
         out = self.windows(size, kernel, dilation, padding, stride)
-        if min(out) < 1 or input.shape[-1] != product(out):
+        if any(n < 1 for n in out) or input.shape[-1] != product(out):
             raise RuntimeError(f"fold: Given output_size={list(size)}, kernel_size={list(kernel)}, dilation={list(dilation)}, padding={list(padding)}, stride={list(stride)}, expected size of input's dimension 2 to match the calculated number of sliding blocks {out[0]} * {out[1]}, but got input.size(2)={input.shape[-1]}.")
         if not input._is_contiguous():
             return None

@@ -164,7 +164,7 @@ class _ByIndex(OpDefinition):
         input = dense(input, len(pad) // 2)
         return self.plan((input, pad, *args))(input)
 
-    def shaped(self, input: Any, space: Sequence[int], targets: Sequence[int], table: Sequence[bytes], bounds: tuple[int, int, int]) -> Any:
+    def shaped(self, input: Any, space: Sequence[int], targets: Sequence[int], table: Sequence[bytes] = (), bounds: tuple[int, int, int] = (0, 0, 0)) -> Any:
         """The plan, given sizes read and written, a table per dim, and the stretch of the last dim that is a plain copy."""
         count, device = len(space), input.device
         channels = is_channels_last(input, count)
@@ -208,9 +208,12 @@ class PadByIndex(_ByIndex):
             return None
         around = amounts(pad, count)
         space = input.shape[input.ndim - count :]
+        targets = [n + a + b for n, (a, b) in zip(space, around, strict=True)]
+        if input.device.type == "meta" or 0 in targets:
+            return self.shaped(input, space, targets)
         tables = [sources(mode, n, a, b) for n, (a, b) in zip(space, around, strict=True)]
         low, high = middle(space[-1], *around[-1])
-        return self.shaped(input, space, [len(t) for t in tables], [integers(t) for t in tables], (low, max(low, high), around[-1][0]))
+        return self.shaped(input, space, targets, [integers(t) for t in tables], (low, max(low, high), around[-1][0]))
 
     def build(self, code: str, count: int, channels: bool) -> Nest:
         """Rows of the output: edges through the table, the middle copied; or pixels with channels as lanes."""
@@ -253,6 +256,8 @@ class PadByIndexBackward(_ByIndex):
         if not is_dense(g, count):
             return None
         around = amounts(pad, count)
+        if g.device.type == "meta":
+            return self.shaped(g, g.shape[g.ndim - count :], sizes)
         tables = []
         for n, (a, b) in zip(sizes, around, strict=True):
             seen: list[list[int]] = [[] for _ in range(n)]

@@ -6,19 +6,18 @@ other than int64, windows that are mostly padding, outputs without elements.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
 from rushlight.op import Composite, find_op
-from rushlight.ops.window.axes import ADAPTIVE, AVERAGE, Axis, pack
+from rushlight.ops.window.axes import ADAPTIVE, AVERAGE, Axis, once_per_shape, pack
 from rushlight.ops.window.layout import in_order, is_channels_last
 
 from .largest import adaptive_sizes, check_adaptive
 from .sizes import Pooling, check_image, check_rank, fixed, refuse
 
 
-@lru_cache(maxsize=4096)
-def sliding_axes(name: str, count: int, shape: tuple[int, ...], dtype: Any, kernel: Any, stride: Any, padding: Any, ceil_mode: bool, counts_padding: bool, whole: bool) -> tuple[int, ...]:
+@once_per_shape
+def sliding_axes(shape: tuple[int, ...], name: str, count: int, dtype: Any, kernel: Any, stride: Any, padding: Any, ceil_mode: bool, counts_padding: bool, whole: bool) -> tuple[int, ...]:
     """The packed axes of a sliding pool, undivided if `whole`; raises for what it refuses."""
     pool = Pooling(name, count, kernel, stride, padding, 1, ceil_mode)
     check_rank(name, shape, count) if count == 1 else check_image(name, shape, count)
@@ -37,7 +36,7 @@ class AvgPool(Composite):
         if divisor_override == 0:
             raise RuntimeError(f"{self.name}: divisor must be not zero")
         numbers = (fixed(kernel_size), fixed(stride), fixed(padding), ceil_mode, count_include_pad, divisor_override is not None)
-        total = find_op("_window_sum")(input, sliding_axes(self.name, self.count, tuple(input.shape), input.dtype, *numbers))
+        total = find_op("_window_sum")(input, sliding_axes(tuple(input.shape), self.name, self.count, input.dtype, *numbers))
         if divisor_override is None:
             return total
         return total / divisor_override if input.dtype.is_floating_point else total.div(divisor_override, rounding_mode="trunc")

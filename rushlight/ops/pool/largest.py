@@ -6,12 +6,11 @@ flattened spatial dims. Refuses: bool and complex images, windows that are mostl
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
 from rushlight.op import Composite, find_op
 from rushlight.op.definition import OpDefinition
-from rushlight.ops.window.axes import ADAPTIVE, POOL, Axis, pack
+from rushlight.ops.window.axes import ADAPTIVE, POOL, Axis, once_per_shape, pack
 
 from .sizes import Pooling, check_image, check_rank, fixed, per_dim, refuse
 
@@ -27,8 +26,8 @@ def max_windows(input: Any, axes: tuple[int, ...], count: int, return_indices: b
     return found if return_indices else found[0]
 
 
-@lru_cache(maxsize=4096)
-def sliding_axes(name: str, count: int, shape: tuple[int, ...], dtype: Any, *numbers: Any) -> tuple[int, ...]:
+@once_per_shape
+def sliding_axes(shape: tuple[int, ...], name: str, count: int, dtype: Any, *numbers: Any) -> tuple[int, ...]:
     """The packed axes of a sliding pool; raises for what it refuses."""
     pool = Pooling(name, count, *numbers)
     check_image(name, shape, count)
@@ -45,7 +44,7 @@ class MaxPool(Composite):
 
     def compute(self, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices=True):
         numbers = (fixed(kernel_size), fixed(stride), fixed(padding), fixed(dilation), ceil_mode)
-        axes = sliding_axes(self.name, self.count, tuple(input.shape), input.dtype, *numbers)
+        axes = sliding_axes(tuple(input.shape), self.name, self.count, input.dtype, *numbers)
         return max_windows(input, axes, self.count, return_indices)
 
 

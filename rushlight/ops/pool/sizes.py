@@ -39,7 +39,7 @@ class Pooling:
         """Output sizes of the spatial dims; raises where there would be none."""
         sizes = shape[len(shape) - self.count :]
         found = [output_size(n, *numbers, self.ceil_mode) for n, *numbers in zip(sizes, self.kernel, self.stride, self.padding, self.dilation, strict=True)]
-        if min(found) < 1:
+        if any(n < 1 for n in found):
             if self.count == 1:
                 raise RuntimeError(f"{self.name}: Invalid computed output size: {found[0]}")
             raise RuntimeError(f"{self.name}: given input size {list(sizes)}, the calculated output size is {found}. Output size is too small")

@@ -249,13 +249,14 @@ class GridOp(OpDefinition):
     def build(self, form: Form, code: str) -> Nest:
         raise NotImplementedError
 
-    def finish(self, form: Form, tensors: Sequence[Any], shape: Sequence[int], params: list[int], extent: int, grain: int, rows_: list[tuple[str, int]]) -> Any:
+    def finish(self, form: Form, tensors: Sequence[Any], shape: Sequence[int], params: list[int], extent: int, work: int, rows_: list[tuple[str, int]]) -> Any:
         """The plan: one output, scratch rows per chunk of work (code, elements), one kernel."""
         device, dtype = tensors[0].device, tensors[0].dtype
         inputs = len(tensors)
         slots: list[tuple] = [("new", dtype, tuple(shape), None, 0, 0)]
         if device.type == "meta" or 0 in shape:
             return _C.Plan(inputs, device, slots, [])
+        grain = max(1, GRAIN // max(1, work))
         key = (form, dtype.code, device.type)
         kernel = self.kernels.get(key)
         if kernel is None:
@@ -311,9 +312,8 @@ class GridSampler(GridOp):
         n, channels, *space = input.shape
         out = list(grid.shape[1:-1])
         width, count = out[-1], corner_count(form)
-        grain = max(1, GRAIN // max(1, width * count * channels))
         rows_ = [("i64", count * width), (compute_code(input.dtype.code), count * width)]
-        return self.finish(form, tensors, (n, channels, *out), [channels, *out, *space], n * product(out[:-1]), grain, rows_)
+        return self.finish(form, tensors, (n, channels, *out), [channels, *out, *space], n * product(out[:-1]), width * count * channels, rows_)
 
     def build(self, form, code):
         names, compute, out = Names(form), compute_code(code), 2 + form.directed
@@ -338,7 +338,7 @@ class GridSampler(GridOp):
     def vjp(self, g, input, grid, interpolation_mode, padding_mode, align_corners):
         rest = (interpolation_mode, padding_mode, align_corners)
         to_image = find_op("_grid_sampler_image")(g, grid, list(input.shape[2:]), *rest) if input.requires_grad else None
-        if interpolation_mode == NEAREST:   # samples jump from element to element: flat wherever they are smooth
+        if interpolation_mode == NEAREST and not _C.is_grad_enabled():   # samples jump from element to element, and are flat between
             return {"input": to_image, "grid": grid.new_zeros(grid.shape)}
         to_grid = find_op("_grid_sampler_grid")(g, input, grid, *rest) if grid.requires_grad else None
         return {"input": to_image, "grid": to_grid}
@@ -392,7 +392,7 @@ class GridSamplerImage(GridOp):
         blocks = -(-channels // BLOCK)
         width, count = out[-1], corner_count(form)
         rows_ = [("i64", count * width), (compute_code(g.dtype.code), count * width)]
-        return self.finish(form, tensors, (n, channels, *sizes), [channels, *out, *sizes, blocks], n * blocks, 1, rows_)
+        return self.finish(form, tensors, (n, channels, *sizes), [channels, *out, *sizes, blocks], n * blocks, GRAIN, rows_)
 
     def build(self, form, code):
         names, compute, target = Names(form), compute_code(code), 2 + form.directed
@@ -454,8 +454,7 @@ class GridSamplerGrid(GridOp):
         width, count = out[-1], corner_count(form)
         compute = compute_code(g.dtype.code)
         rows_ = [("i64", count * width), (compute, count * form.count * width), (compute, form.count * width)]
-        grain = max(1, GRAIN // max(1, width * count * channels))
-        return self.finish(form, tensors, tuple(grid.shape), [channels, *out, *space], n * product(out[:-1]), grain, rows_)
+        return self.finish(form, tensors, tuple(grid.shape), [channels, *out, *space], n * product(out[:-1]), width * count * channels, rows_)
 
     def build(self, form, code):
         names, compute, dims = Names(form), compute_code(code), range(form.count)

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any
 
 from rushlight import _C
 from rushlight.op import Composite, find_op
-from rushlight.ops.window.axes import RESAMPLE, Axis, pack
+from rushlight.ops.window.axes import RESAMPLE, Axis, once_per_shape, pack
 
 from .tables import CUBIC, LANCZOS, LINEAR, NEAREST, NEAREST_EXACT, to_bits
 
@@ -22,13 +21,13 @@ MODES = {"nearest": NEAREST, "nearest-exact": NEAREST_EXACT, "linear": LINEAR, "
 DIMS = {"linear": 3, "bilinear": 4, "bicubic": 4, "lanczos": 4, "trilinear": 5}
 
 
-@lru_cache(maxsize=4096)
-def resample_axes(name: str, shape: tuple[int, ...], dtype: Any, sizes: tuple[int, ...], mode: int, corners: bool, factors: tuple[float | None, ...], antialias: bool) -> tuple[tuple[int, ...], ...]:
+@once_per_shape
+def resample_axes(shape: tuple[int, ...], name: str, dtype: Any, sizes: tuple[int, ...], mode: int, corners: bool, factors: tuple[float | None, ...], antialias: bool) -> tuple[tuple[int, ...], ...]:
     """The packed axes, one by one for bytes that are mixed, all together otherwise; raises for what is refused."""
     count, space = len(sizes), shape[2:]
     if 0 in shape[1:] or len(shape) != count + 2:
         raise RuntimeError(f"{name}: Non-empty {count + 2}D data tensor expected but got a tensor with sizes {list(shape)}")
-    if min(sizes) <= 0:
+    if any(n <= 0 for n in sizes):
         raise RuntimeError(f"{name}: Input and output sizes should be greater than 0, but got input {list(space)} and output {list(sizes)}")
     if not dtype.is_floating_point and (dtype is not _C.uint8 or (mode == LINEAR and count != 2)):
         raise NotImplementedError(f'"{name}" not implemented for {dtype.name}')
@@ -42,7 +41,7 @@ def resample_axes(name: str, shape: tuple[int, ...], dtype: Any, sizes: tuple[in
 
 def resample(name: str, input: Any, sizes: Sequence[int], mode: int, corners: bool, factors: Sequence[float | None], antialias: bool = False) -> Any:
     """The image at `sizes`; factors given by the caller, where there are any, decide the distance of samples."""
-    axes = resample_axes(name, tuple(input.shape), input.dtype, tuple(sizes), mode, corners, tuple(factors), antialias)
+    axes = resample_axes(tuple(input.shape), name, input.dtype, tuple(sizes), mode, corners, tuple(factors), antialias)
     if input.dtype is not _C.uint8 or mode in (NEAREST, NEAREST_EXACT):
         return find_op("_window_sum")(input, axes[0])
     for d in range(len(sizes) - 1, -1, -1):
@@ -59,7 +58,12 @@ def output_sizes(name: str, input: Any, size: Any, factors: Sequence[float] | No
         return list(size), [None] * count
     if factors is None:
         raise RuntimeError(f"{name}: Must specify exactly one of output_size and scale_factors")
-    return [int(n * f) for n, f in zip(input.shape[2:], factors, strict=True)], list(factors)
+    return [scaled(n, f) for n, f in zip(input.shape[2:], factors, strict=True)], list(factors)
+
+
+def scaled(size: int, factor: float) -> int:
+    """A size times a factor, rounded down; whole factors keep symbolic sizes symbolic."""
+    return size * int(factor) if factor == int(factor) else int(size * factor)
 
 
 class Interpolate(Composite):
@@ -114,7 +118,7 @@ def asked(input: Any, size: Any, scale_factor: Any, rounded: bool, recompute: bo
     factors = [float(f) for f in scale_factor] if isinstance(scale_factor, (list, tuple)) else [float(scale_factor)] * count
     if len(factors) != count:
         raise ValueError(f"Input and scale_factor must have the same number of spatial dimensions, but got input with spatial dimensions of {space} and scale_factor of shape {scale_factor}. Please provide input tensor in (N, C, d1, d2, ...,dK) format and scale_factor in (s1, s2, ...,sK) format.")
-    sizes = [int(n * f) for n, f in zip(space, factors, strict=True)]
+    sizes = [scaled(n, f) for n, f in zip(space, factors, strict=True)]
     return sizes, [None] * count if rounded else list(factors)
 
 

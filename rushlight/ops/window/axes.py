@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
-from functools import lru_cache
-from typing import NamedTuple
+from functools import lru_cache, wraps
+from typing import Any, NamedTuple
 
 FIELDS = 9
 
@@ -52,6 +52,20 @@ def pack(axes: Sequence[Axis]) -> tuple[int, ...]:
 def unpack(numbers: Sequence[int]) -> tuple[Axis, ...]:
     """Axes from a flat list."""
     return tuple(Axis(*numbers[k : k + FIELDS]) for k in range(0, len(numbers), FIELDS))
+
+
+def once_per_shape(work_out: Callable) -> Callable:
+    """`work_out(shape, ...)`, remembered; symbolic sizes are worked out anew, as they carry assumptions of their own."""
+    remembered = lru_cache(maxsize=4096)(work_out)
+
+    @wraps(work_out)
+    def call(shape: tuple[int, ...], *args: Any) -> Any:
+        for n in shape:
+            if type(n) is not int:
+                return work_out(shape, *args)
+        return remembered(shape, *args)
+
+    return call
 
 
 class Table(NamedTuple):
