@@ -37,6 +37,8 @@ static bool read_slot(PyObject* item, Slot* slot) {
   slot->dtype = dtype == Py_None ? DType::F32 : dtype_of(dtype);
   if (slot->kind == SlotKind::Arg) return true;
   if (!read_vector(sizes, &slot->sizes, "sizes")) return false;
+  if (slot->sizes.size() > static_cast<size_t>(kMaxDims))
+    return PyErr_Format(PyExc_RuntimeError, "tensor has too many (>%d) dims: at most %d dimensions are supported, got %zu", kMaxDims, kMaxDims, slot->sizes.size()), false;
   return strides == Py_None || read_vector(strides, &slot->strides, "strides");
 }
 

@@ -211,7 +211,6 @@ class Zero(_Move):
     """Every element set to zero."""
 
     schema = "zero(Tensor input) -> Tensor"
-    function = False
     inplace = only_inplace = True
 
     def expr(self, s, input):

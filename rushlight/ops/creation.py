@@ -241,6 +241,29 @@ class Logspace(Composite):
         return made.to(dtype or default_dtype()).requires_grad_(requires_grad)
 
 
+class _FromTensors(Composite):
+    """linspace and logspace between 0-d tensors."""
+
+    abstract = True
+    method = False
+
+    def compute(self, start, end, steps, *rest):
+        for t in (start, end):
+            if isinstance(t, _C.Tensor) and t.ndim:
+                raise RuntimeError(f"{self.name} only supports 0-dimensional start and end tensors, but got one with {t.ndim} dimension(s)")
+        options = dict(zip([p.name for p in self.spec.params[3:]], rest, strict=True))
+        bounds = (t if not isinstance(t, _C.Tensor) else 0 if t.is_meta else t.item() for t in (start, end))
+        return find_op(self.name)(*bounds, steps, **options)
+
+
+for _name, _base in (("linspace", ""), ("logspace", "float base=10.0, ")):
+    for _kinds in (("Tensor", "Tensor"), ("Tensor", "Scalar"), ("Scalar", "Tensor")):
+        type(f"{_name}_{_kinds[0]}_{_kinds[1]}", (_FromTensors,), {
+            "schema": f"{_name}.{_kinds[0]}_{_kinds[1]}({_kinds[0]} start, {_kinds[1]} end, int steps, {_base}{OPTIONS}) -> Tensor",
+            "__doc__": _FromTensors.__doc__, "__module__": __name__,
+        })  # fmt: skip
+
+
 class Eye(Composite):
     """Ones on the diagonal, zeros elsewhere."""
 

@@ -405,7 +405,10 @@ def _form(t: Any) -> tuple:
 
 def _to_meta(x: Any) -> Any:
     if isinstance(x, rl.Tensor):
-        return x.detach().to("meta")
+        if x.layout is not rl.strided or not x.ndim:
+            return x.detach().to("meta")
+        whole = rl.empty(x.untyped_storage().nbytes() // x.element_size(), dtype=x.dtype, device="meta")
+        return whole.as_strided(x.shape, x.stride(), x.storage_offset())
     if type(x) in (list, tuple):
         return type(x)(_to_meta(item) for item in x)
     if isinstance(x, dict):
@@ -421,16 +424,14 @@ def errors(record: Any) -> None:
     torch.manual_seed(5)
     for given in record.error_inputs("cpu"):
         sample = given.sample_input
-        try:
-            given_ours = thing((sample.input, list(sample.args), dict(sample.kwargs)), {})
-            seeded(record.op, sample.input, *sample.args, **sample.kwargs)
+        arguments = _attempt(lambda: thing((sample.input, list(sample.args), dict(sample.kwargs)), {}))  # noqa: B023  called at once
+        wanted = _attempt(lambda: seeded(record.op, sample.input, *sample.args, **sample.kwargs))  # noqa: B023
+        if not isinstance(wanted, Exception):
             continue            # PyTorch accepts it here
-        except Missing:
-            raise
-        except Exception as error:   # noqa: BLE001  its class is what we compare
-            wanted = error
         try:
-            seeded(pair.ours, given_ours[0], *given_ours[1], **given_ours[2])
+            if isinstance(arguments, Exception):
+                raise arguments
+            seeded(pair.ours, arguments[0], *arguments[1], **arguments[2])
         except Exception as error:   # noqa: BLE001
             problem = _mismatch(wanted, error)
         else:
@@ -439,6 +440,16 @@ def errors(record: Any) -> None:
             failed.append(f"{describe(sample)}: {problem}; PyTorch: {type(wanted).__name__}: {str(wanted)[:120]}")
     if failed:
         raise Different(" | ".join(failed))
+
+
+def _attempt(call: Callable) -> Any:
+    """The result, or the exception as a value."""
+    try:
+        return call()
+    except Missing:
+        raise
+    except Exception as error:   # noqa: BLE001  its class is what is compared
+        return error
 
 
 def _mismatch(wanted: Exception, found: Exception) -> str:

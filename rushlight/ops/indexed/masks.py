@@ -207,6 +207,8 @@ class MaskedScatter(Composite):
             where, target = where.unsqueeze(0), input.unsqueeze(0)
         else:
             target = input
+        if where.is_meta:
+            return input if self.is_inplace else input.clone()
         places = list(where.nonzero(as_tuple=True))
         count = places[0].numel()
         if count > source.numel():

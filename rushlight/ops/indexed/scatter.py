@@ -275,6 +275,8 @@ class IndexPut(Scattered):
         return (input, indices, values, accumulate)
 
     def run(self, input, indices, values, accumulate):
+        if input.is_meta and any(i is not None and i.dtype in (_C.bool, _C.uint8) for i in indices):
+            return input if self.is_inplace else input.clone()
         mask = leading_mask(input, indices)
         if mask is not None and values.numel() == 1 and not accumulate and values.ndim <= input.ndim:
             wide = mask.view(*mask.shape, *(1,) * (input.ndim - mask.ndim)) if mask.ndim < input.ndim else mask

@@ -102,6 +102,8 @@ def regularized(name: str, input: Any, other: Any, which: int) -> Any:
     if (is_integral(input) and is_integral(other)) or is_complex(input) or is_complex(other):
         raise NotImplementedError(f"\"{name}\" not implemented for '{input.dtype.name}'")
     dtype = result_type_of((input, other))
+    if input.is_meta or other.is_meta:   # nothing to choose methods by, and only the shape is asked for
+        return (input + other).to(dtype)
     return lower_and_upper(input.double(), other.double())[which].to(dtype)
 
 
