@@ -1,4 +1,5 @@
 // The pointwise launch: broadcast, choose the output layout, coalesce dims, run the kernel over two inner dims.
+#include <atomic>
 #include "geometry.h"
 #include "number.h"
 #include "plan.h"
@@ -300,6 +301,57 @@ bool plan_general(PointwisePlanObject* plan, PointwiseCall& call, Device device,
   return true;
 }
 
+// --- divisors: a kernel cannot raise, so integers that divide are looked at first ------------------------------------
+
+struct ZeroScan {
+  const char* data;
+  int64_t count, stride;   // stride in bytes
+  int width;
+  std::atomic<bool> found{false};
+};
+
+template <class T>
+void scan_run(ZeroScan& scan, int64_t begin, int64_t end) {
+  bool zero = false;
+  const char* at = scan.data + begin * scan.stride;
+  for (int64_t i = begin; i < end; i++, at += scan.stride) {
+    T value;
+    memcpy(&value, at, sizeof value);
+    zero |= value == 0;
+  }
+  if (zero) scan.found.store(true, std::memory_order_relaxed);
+}
+
+void scan_chunk(void* context, int64_t begin, int64_t end) {
+  auto& scan = *static_cast<ZeroScan*>(context);
+  switch (scan.width) {
+    case 1: return scan_run<uint8_t>(scan, begin, end);
+    case 2: return scan_run<uint16_t>(scan, begin, end);
+    case 4: return scan_run<uint32_t>(scan, begin, end);
+    default: return scan_run<uint64_t>(scan, begin, end);
+  }
+}
+
+bool has_zero(const Loop& loop, int operand, DType dtype) {
+  int dims[kMaxDims], n = 0;
+  for (int d = 0; d < loop.ndim; d++)
+    if (loop.strides[operand][d] && loop.sizes[d] > 1) dims[n++] = d;   // repeated elements are looked at once
+  int64_t rows = 1;
+  for (int k = 1; k < n; k++) rows *= loop.sizes[dims[k]];
+  ZeroScan scan{loop.ptrs[operand], n ? loop.sizes[dims[0]] : 1, n ? loop.strides[operand][dims[0]] : 0, itemsize(dtype)};
+  for (int64_t row = 0; row < rows && !scan.found; row++) {
+    const char* at = loop.ptrs[operand];
+    int64_t rest = row;
+    for (int k = 1; k < n; k++) {
+      at += rest % loop.sizes[dims[k]] * loop.strides[operand][dims[k]];
+      rest /= loop.sizes[dims[k]];
+    }
+    scan.data = at;
+    parallel_for(scan.count, 1 << 16, scan_chunk, &scan);
+  }
+  return scan.found;
+}
+
 }  // namespace
 
 bool pointwise_launch(PointwisePlanObject* plan, PointwiseCall& call, Device device, const char* op) {
@@ -326,6 +378,10 @@ bool pointwise_launch(PointwisePlanObject* plan, PointwiseCall& call, Device dev
     ready = !lost && store_number(call.scalars[i], plan->in_dtype[i], scalars[i], Overflow::Wrap);
     loop.ptrs[i] = scalars[i];
     for (int d = 0; d < loop.ndim; d++) loop.strides[i][d] = 0;
+  }
+  if (ready && plan->divisor >= 0 && kDevices[device.type].has_data && call.outs[0]->numel && has_zero(loop, plan->divisor, plan->in_dtype[plan->divisor])) {
+    PyErr_Format(PyExc_RuntimeError, "ZeroDivisionError: %s: an integer was divided by 0", op);
+    ready = false;
   }
   if (ready && kDevices[device.type].has_data && call.outs[0]->numel) {
     if (plan->handle) ready = run_plugged(loop, plan->handle, device, call.tensors, plan->num_in);

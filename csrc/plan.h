@@ -67,6 +67,7 @@ struct PointwisePlanObject {
   DType in_dtype[16];                // what the kernel loads for operand i (scalars are converted to it)
   DType out_dtype[8];
   PyObject* wrap;
+  int divisor;                       // the operand that must hold no integer 0, or -1
 };
 extern PyTypeObject* PointwisePlanType;
 

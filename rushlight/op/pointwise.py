@@ -97,19 +97,21 @@ class Pointwise(OpDefinition):
         self.run_check(args)
         self.refuse_dtype(common)
         common = self.promoted(common, args)
-        if self.divisor and rank(common) < 2 and not self.is_checked:
+        looked_at = bool(self.divisor) and rank(common) < 2 and not self.is_checked
+        if looked_at and device_of(args).type not in ("cpu", "meta"):
             return None
         compute = compute_code(common.code) if self.upcast else common.code
         values, in_dtypes = self.leaves(args, operands, compute)
         outs = self.outputs(values)
         out_dtypes = [self.output_dtype(common, args, k, out) for k, out in enumerate(outs)]
         stored = [scalars.cast(v, d.code) for v, d in zip(outs, out_dtypes, strict=True)]
-        return self.make_plan(args, operands, in_dtypes, out_dtypes, stored)
+        divisor = operands.index(self.spec.index(self.divisor)) if looked_at else -1
+        return self.make_plan(args, operands, in_dtypes, out_dtypes, stored, divisor)
 
     is_checked = False
 
     def run(self, *args: Any) -> Any:
-        """Integer division: a kernel cannot raise, so the divisor is looked at first."""
+        """Integer division on a plugged-in device: a kernel cannot raise, so the divisor is looked at first."""
         if self.divisor is None:
             return super().run(*args)
         divisor = args[self.spec.index(self.divisor)]
@@ -124,10 +126,10 @@ class Pointwise(OpDefinition):
         made.is_checked = True
         return made.overload()
 
-    def make_plan(self, args: tuple, operands: list[int], in_dtypes: list, out_dtypes: list, stored: list) -> Any:
+    def make_plan(self, args: tuple, operands: list[int], in_dtypes: list, out_dtypes: list, stored: list, divisor: int = -1) -> Any:
         nest = pointwise_nest(self.name, [d.code for d in in_dtypes], [d.code for d in out_dtypes], stored)
         kernel = compile_for(device_of(args), nest)
-        return _C.PointwisePlan(kernel, list(zip(operands, in_dtypes, strict=True)), out_dtypes, self.result_wrapper(len(out_dtypes)))
+        return _C.PointwisePlan(kernel, list(zip(operands, in_dtypes, strict=True)), out_dtypes, self.result_wrapper(len(out_dtypes)), divisor)
 
     def operand_indices(self, args: tuple) -> list[int]:
         operands = [i for i, p in enumerate(self.spec.params) if p.type in OPERAND_TYPES and args[i] is not None]
