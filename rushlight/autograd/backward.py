@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .. import _C
-from ..op.definition import find_op
+from ..op import levels
 
 
 def as_tuple(value: Any) -> tuple:
@@ -125,6 +125,9 @@ def grad(
         raise RuntimeError(f"got {len(roots)} outputs and {len(given)} grad_outputs")
     weights = make_gradients(roots, given, is_grads_batched)
     keep = create_graph if retain_graph is None else retain_graph
+    level = levels.state.stack[-1] if levels.state.stack else None
+    if isinstance(level, levels.VmapLevel) and any(isinstance(r, _C.Tensor) and levels.behind(r, level) is not None for r in roots):
+        return _of_examples(level, roots, wanted, weights, keep, create_graph, allow, materialize_grads)
     if is_grads_batched:
         made = _batched(roots, wanted, weights, keep, create_graph)
     else:
@@ -132,15 +135,42 @@ def grad(
     return _fill_unused(made, wanted, allow, materialize_grads)
 
 
+def _of_examples(level: Any, roots: tuple, wanted: tuple, weights: tuple, keep: bool, create_graph: bool, allow: bool, materialize: bool) -> tuple:
+    """Gradients of examples by examples: those of the batch by the batch, since no example depends on another."""
+    if any(levels.behind(x, level) is None for x in wanted):
+        raise RuntimeError("grad: under vmap, examples can only be differentiated by tensors that have the batch too")
+
+    def spread(w: Any, root: Any) -> Any:
+        like, own = levels.behind(root, level), levels.behind(w, level)
+        if like is None:
+            return w
+        v = w.unsqueeze(0).expand((level.batch_size, *w.shape)) if own is None else own.value if own.dim == 0 else own.value.movedim(own.dim, 0)
+        return v if like.dim == 0 else v.movedim(0, like.dim)
+
+    def run() -> tuple:
+        given = [None if w is None else spread(w, r) for w, r in zip(weights, roots, strict=True)]
+        lower = [levels.lowered(x, level) for x in wanted]
+        return grad([levels.lowered(r, level) for r in roots], lower, given, keep, create_graph, allow_unused=allow, materialize_grads=materialize)
+
+    made = levels.below(level, run)
+    return tuple([None if g is None else levels.batch(level, g, levels.behind(x, level).dim) for g, x in zip(made, wanted, strict=True)])
+
+
 def _batched(roots: tuple, wanted: tuple, weights: tuple, keep: bool, create_graph: bool) -> tuple:
-    """One pass per entry of the weights' leading dimension, stacked."""
-    length = next(w.shape[0] for w in weights if w is not None)
-    rows = []
-    for i in range(length):
-        row = tuple(None if w is None else w[i] for w in weights)
-        rows.append(_C._run_backward(roots, row, keep or i + 1 < length, create_graph, wanted, False))
-    stack = find_op("stack")
-    return tuple(None if column[0] is None else stack(list(column)) for column in zip(*rows, strict=True))
+    """One pass for all entries of the weights' leading dimension."""
+    level = levels.VmapLevel(next(w.shape[0] for w in weights if w is not None), "different")
+    with levels.opened(level):
+        rows = tuple(None if w is None else levels.batch(level, w, 0) for w in weights)
+        made = _C._run_backward(roots, rows, keep, create_graph, wanted, False)
+    return tuple([None if g is None else _whole(g, level) for g in made])
+
+
+def _whole(g: Any, level: Any) -> Any:
+    """All examples of a gradient, the batch in front."""
+    w = levels.behind(g, level)
+    if w is None:
+        return g.unsqueeze(0).expand((level.batch_size, *g.shape))
+    return w.value if w.dim == 0 else w.value.movedim(w.dim, 0)
 
 
 def _fill_unused(made: tuple, wanted: tuple, allow: bool, materialize: bool) -> tuple:

@@ -25,6 +25,7 @@ def interpret(level: levels.GradLevel, overload: Any, args: tuple, tensors: list
     grad_mode = _C.is_grad_enabled()
 
     def runner(*_: Any) -> Any:
+        _C._set_grad_enabled(grad_mode)   # off around what stands in for a kernel, and put back by the caller
         values = levels.map_args(lambda t: levels.lowered(t, level), args)
         result = levels.below(level, overload.call, *values, grad_mode=grad_mode and level.outer_grad_mode)
         if overload.inplace:
@@ -59,7 +60,7 @@ def wrap_result(level: levels.Level, overload: Any, args: tuple, values: tuple, 
     many = isinstance(result, (tuple, list))
 
     def wrap(t: Any) -> Any:
-        if base is not None and t is values[0]:
+        if base is not None and t is values[0] and not many:
             return base
         made = levels.track(level, t)
         if overload.is_view and base is not None and levels.behind(base, level) is not None:

@@ -13,6 +13,7 @@ from typing import Any
 from .. import _C
 from ..autograd.backward import grad
 from ..op import levels
+from ..op.batched import Opaque
 from ..op.definition import find_op, is_body
 from ..op.fused import Fused
 from ..op.levels import Dual, behind
@@ -23,7 +24,7 @@ from .grad_level import check_target
 
 def interpret(level: levels.JvpLevel, overload: Any, args: tuple, tensors: list[Any]) -> Any:
     """One call at a jvp level."""
-    if is_body(overload) or (isinstance(overload.definition, Fused) and len(overload.definition.spec.returns) > 1):
+    if is_body(overload) or isinstance(overload.definition, Opaque) or (isinstance(overload.definition, Fused) and len(overload.definition.spec.returns) > 1):
         made = body_of(overload)(*args)
         return made if level.is_ambient else levels.map_tensors(lambda t: levels.dual(level, t) if behind(t, level) is None else t, made)
     if (overload.inplace or level.is_ambient) and all(behind(t, level) is None for t in tensors):
@@ -36,7 +37,8 @@ def interpret(level: levels.JvpLevel, overload: Any, args: tuple, tensors: list[
     grad_mode = _C.is_grad_enabled()
 
     def runner(*_: Any) -> Any:
-        return levels.below(level, push, level, overload, args, grad_mode=grad_mode)
+        _C._set_grad_enabled(grad_mode)   # off around what stands in for a kernel, and put back by the caller
+        return levels.below(level, push, level, overload, args)
 
     if overload.inplace or any(t.requires_grad and behind(t, level) is not None for t in tensors):
         own = levels.map_args(lambda t: levels.dual(level, t) if t.requires_grad and behind(t, level) is None else t, args)
@@ -47,7 +49,7 @@ def interpret(level: levels.JvpLevel, overload: Any, args: tuple, tensors: list[
 def body_of(overload: Any) -> Any:
     """The op written with other ops. The smaller results of a fused op have no reverse rule to transpose."""
     definition = overload.definition
-    return overload.run if is_body(overload) else lambda *args: definition.wrap(definition.compute(*args))
+    return (lambda *args: definition.wrap(definition.compute(*args))) if isinstance(definition, Fused) else overload.run
 
 
 def push(level: levels.JvpLevel, overload: Any, args: tuple) -> Any:
@@ -72,6 +74,7 @@ def push(level: levels.JvpLevel, overload: Any, args: tuple) -> Any:
             made.append(levels.dual(level, r, tangents[k] if tangents is not None else None))
             if overload.is_view and behind(args[0], level) is not None:
                 _C.mark_view(made[-1], args[0], many)
+                behind(args[0], level).is_shared = behind(made[-1], level).is_shared = True
     if not many:
         return made[0]
     kinds = iter(made)
@@ -102,6 +105,8 @@ def push_inplace(level: levels.JvpLevel, overload: Any, args: tuple, values: tup
     """The tangent first, from the values before the write; then the write, and the same write to the tangent."""
     target = args[0]
     tangent = None
+    if behind(target, level).is_shared:   # the tangent is written below, and rules may keep what they see of it
+        places = [(i, k, t.clone() if i == 0 else t) for i, k, t in places]
     if places:
         before = (values[0].clone(), *values[1:])
         out = overload.call(*levels.map_args(lambda t: t, (before[0].clone(), *values[1:])))
@@ -112,8 +117,12 @@ def push_inplace(level: levels.JvpLevel, overload: Any, args: tuple, values: tup
     _C.rewrap(target, values[0])
     w = behind(target, level)
     if tangent is None:
-        if w.tangent is not None:
+        if w.tangent is not None and w.is_shared:
             w.tangent.zero_()
+        else:
+            w.tangent = None
+    elif not w.is_shared:
+        w.tangent = tangent
     elif w.tangent is not None and w.tangent.shape == tangent.shape and not w.tangent._overlaps_itself():
         w.tangent.copy_(tangent)
     else:

@@ -24,10 +24,8 @@ def interpret(level: VmapLevel, overload: Any, args: tuple, tensors: list[Any]) 
         return draws(level, overload, args, is_batched)
     if not is_batched and not is_body(overload):
         return levels.below(level, overload.call, *args)
-    if type(definition).vmap is None and is_body(overload):
+    if is_body(overload):
         return overload.run(*args)
-    if not is_batched:
-        return levels.below(level, overload.call, *args)
     return levels.below(level, batching.rule_of(overload), level, overload, args)
 
 

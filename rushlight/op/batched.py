@@ -93,7 +93,7 @@ def under_vmap(definition: OpDefinition, saved: dict[str, int], mask: tuple) -> 
         with levels.opened(level):
             shown = [example(v, mask[i], level) for i, v in zip(order, values, strict=False)]
             shown += [example(v, True, level) for v in values[len(order) :]]
-            made = rule(example(g, True, level), *shown)
+            made = rule(tuple([example(x, True, level) for x in g]) if isinstance(g, tuple) else example(g, True, level), *shown)
         named = isinstance(made, dict)
         if not named and not isinstance(made, tuple):
             made = (made,)
@@ -172,6 +172,7 @@ class Opaque(Derived):
     """An op with a body and a derivative of its own."""
 
     kind = KIND_PYTHON
+    batch = "body"
     out = False
 
     def __init__(self, inner: OpDefinition, mask: tuple) -> None:
@@ -182,7 +183,9 @@ class Opaque(Derived):
         inner = self.inner
         with levels.opened(level):
             made = getattr(inner, "compute", inner.run)(*self.examples(level, args))
-        return physical(made, level)
+        given = {id(a) for a in args if isinstance(a, _C.Tensor)}
+        # A result is a tensor of its own, also where the body hands an argument through.
+        return levels.map_tensors(lambda t: t.clone() if id(t) in given else t, physical(made, level))
 
 
 def physical(made: Any, level: VmapLevel) -> Any:

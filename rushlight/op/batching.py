@@ -156,7 +156,11 @@ def view(level: VmapLevel, overload: Any, args: tuple) -> Any:
     """The geometry of one example, with the batch in front."""
     if behind(args[0], level) is None:
         raise RuntimeError(f"{overload.name}: only the tensor that is looked at can be batched")
-    return wrapped(view_form(overload).call(front(args[0], level), *args[1:]), level)
+    made = wrapped(view_form(overload).call(front(args[0], level), *args[1:]), level)
+    many = isinstance(made, (tuple, list))
+    for part in made if many else (made,):   # a write at another level must find what it is a view of
+        _C.mark_view(part, args[0], many)
+    return made
 
 
 def indexed(level: VmapLevel, overload: Any, args: tuple) -> Any:

@@ -298,7 +298,8 @@ def install_operator(tensor_type: type, special: str, name: str) -> None:
 
 def is_body(overload: Any) -> bool:
     """Whether transforms pass through the op, seeing the ops it is written with instead."""
-    return overload.definition.body and not overload.records
+    definition = overload.definition
+    return definition.body and not overload.records and type(definition).vmap is None
 
 
 def explain_mismatch(op: Any, args: tuple, kwargs: dict[str, Any]) -> None:

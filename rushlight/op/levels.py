@@ -96,11 +96,12 @@ class Batch:
 class Dual:
     """Behind a tensor of a jvp level: the primal, and its tangent or None."""
 
-    __slots__ = ("level", "tangent", "value")
+    __slots__ = ("is_shared", "level", "tangent", "value")
     dim = -1
 
     def __init__(self, level: Level, value: Any, tangent: Any = None) -> None:
         self.level, self.value, self.tangent = level, value, tangent
+        self.is_shared = False   # a view, or a tensor with views: writes to the tangent must be seen by others
 
     def again(self, value: Any) -> Dual:
         return Dual(self.level, value)
@@ -297,6 +298,24 @@ def _map_list(function: Callable, values: Any) -> Any:
     if not any(isinstance(v, _C.Tensor) for v in values):
         return values
     return [function(v) if isinstance(v, _C.Tensor) else v for v in values]
+
+
+def is_readable(t: Any) -> bool:
+    """Whether elements of `t` may be looked at: it stands for no batch."""
+    w = t._wrapped
+    while w is not None:
+        if isinstance(w, Batch) and w.level.is_open:
+            return False
+        w = w.value._wrapped
+    return True
+
+
+def alias(t: Any) -> Any:
+    """The same tensor as one of its own, to differentiate by; under vmap one for every example."""
+    level = state.stack[-1] if state.stack else None
+    if isinstance(level, VmapLevel) and behind(t, level) is None:
+        t = batch(level, t.unsqueeze(0).expand((level.batch_size, *t.shape)), 0)
+    return t.view_as(t)
 
 
 # --- what the core asks ------------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from typing import Any
 
 from .. import _C
 from ..autograd import enable_grad, grad as grad_of
-from ..op import Composite, Fused, Meta, find_op, wrap_dim
+from ..op import Composite, Fused, Meta, find_op, levels, wrap_dim
 
 
 class _AlongDim(Fused):
@@ -324,10 +324,11 @@ def through_body(body: Any, g: Any, inputs: dict[str, Any]) -> dict[str, Any]:
     wanted = {n: t for n, t in inputs.items() if t is not None and t.requires_grad}
     if not wanted:
         return {}
-    with enable_grad():
-        results = body(*inputs.values())
+    with enable_grad():   # by aliases: one of the inputs may depend on another
+        fresh = {n: levels.alias(t) if n in wanted else t for n, t in inputs.items()}
+        results = body(*fresh.values())
     pairs = [(r, d) for r, d in zip(results, g if isinstance(g, tuple) else (g,), strict=True) if d is not None and r.requires_grad]
-    made = grad_of([r for r, _ in pairs], list(wanted.values()), [d for _, d in pairs], create_graph=True, allow_unused=True)
+    made = grad_of([r for r, _ in pairs], [fresh[n] for n in wanted], [d for _, d in pairs], create_graph=True, allow_unused=True)
     return dict(zip(wanted, made, strict=True))
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from rushlight import _C
 from rushlight.op import Composite, Meta, find_op
+from rushlight.op.levels import is_readable
 from rushlight.op.pointwise import compute_code
 from rushlight.op.reduction import Reduction, Types
 from rushlight.promotion import rank
@@ -130,7 +131,7 @@ class Prod(Reduction):
 
 def product_gradient(g: Any, x: Any, result: Any, dim: int) -> Any:
     """g times the product of all other elements along `dim`; by division where no element is 0."""
-    if not x.is_meta and not (x.detach() == 0).any().item():
+    if not x.is_meta and is_readable(x) and not (x.detach() == 0).any().item():
         return (g * (result / x).conj()) if x.dtype.is_complex else g * (result / x)
     return g * others_product(x, dim).conj() if x.dtype.is_complex else g * others_product(x, dim)
 
