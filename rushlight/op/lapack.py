@@ -17,7 +17,7 @@ from typing import Any
 
 from .. import _C
 from ..loops import expr
-from ..loops.nest import Check, For, Local, Nest, Store, operands, rows
+from ..loops.nest import Assign, Check, For, Local, Nest, Store, operands, rows
 from .definition import KIND_PLANNED
 from .extern import Extern
 from .gemm import blas_kernels
@@ -399,7 +399,7 @@ def raise_status(name: str, code: int, single: bool, explain: Callable) -> None:
 
 def raise_exchange(name: str, limit: int) -> None:
     """Raise for pivots that no factorisation gives."""
-    raise RuntimeError(f"{name}: pivots must be between 1 and {limit} inclusive, as lu_factor gives them.")
+    raise RuntimeError(f"{name}: pivots must be between 1 and {limit} inclusive, as the factorization gives them.")
 
 
 # --- kernels ------------------------------------------------------------------------------------------------------------------
@@ -450,14 +450,20 @@ def mirror_nest(code: str, upper: bool) -> Nest:
 
 
 def exchanges_nest(signed: bool) -> Nest:
-    """int32 row exchanges as int64. Where they may be `signed`, for the 2x2 blocks of LDL, their size counts."""
-    i, k = expr.var("i"), expr.var("k")
+    """int32 row exchanges as int64. Where they may be `signed`, negative ones come in pairs, for the 2x2 blocks of LDL."""
+    i, k, row, half = expr.var("i"), expr.var("k"), expr.var("row"), expr.var("half")
     zero, one = expr.const(0, "i64"), expr.const(1, "i64")
-    row = Local("row", expr.cast(expr.load(0, i * expr.var("sb") + k * expr.var("sr"), "i32"), "i64"))
-    size = expr.abs_(expr.var("row")) if signed else expr.var("row")
-    check = Check(expr.and_(expr.ge(size, one), expr.le(size, expr.var("limit"))), 2, one)
-    body = For("k", zero, expr.var("count"), (row, Store(1, i * expr.var("tb") + k, one), check, Store(1, i * expr.var("tb") + k, expr.var("row"))))
-    return Nest("row_exchanges", operands(["i32"], ["i64"], ["i64"]), ("count", "sb", "sr", "tb", "limit"), rows(body))
+    loaded = Local("row", expr.cast(expr.load(0, i * expr.var("sb") + k * expr.var("sr"), "i32"), "i64"))
+    size = expr.abs_(row) if signed else row
+    good = expr.and_(expr.ge(size, one), expr.le(size, expr.var("limit")))
+    if signed:
+        good = expr.and_(good, expr.or_(expr.eq(half, zero), expr.lt(row, zero)))
+    place_ = i * expr.var("tb") + k
+    # What is refused becomes a harmless 1 before the error is seen.
+    body = [loaded, Store(1, place_, one), Check(good, 2, one), Store(1, place_, row), Assign("half", expr.select(expr.lt(row, zero), one - half, zero))]
+    loop = For("k", zero, expr.var("count"), tuple(body))
+    return Nest("row_exchanges", operands(["i32"], ["i64"], ["i64"]), ("count", "sb", "sr", "tb", "limit"),
+                rows(Local("half", zero), loop, Check(expr.eq(half, zero), 2, one)))  # fmt: skip
 
 
 def status_nest(converts: bool, checks: bool) -> Nest:

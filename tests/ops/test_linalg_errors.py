@@ -107,3 +107,12 @@ def test_pivots_that_name_no_row_are_refused(bad):
         rl.linalg.lu_solve(LU, pivots, rl.ones(3, 1))
     with pytest.raises(RuntimeError, match="between 1 and 3"):
         rl.lu_unpack(LU, pivots)
+
+
+def test_pivots_of_ldl_are_pairs_where_they_are_negative():
+    LD, pivots = rl.linalg.ldl_factor(rl.tensor([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]))
+    assert pivots.tolist() == [-2, -2, 3]
+    assert rl.linalg.ldl_solve(LD, pivots, rl.ones(3, 1)).flatten().tolist() == [1.0, 1.0, 1.0]
+    for bad in ([1, 2, -3], [-2, 2, 3], [0, 1, 2], [-4, -4, 3]):
+        with pytest.raises(RuntimeError, match="between 1 and 3"):
+            rl.linalg.ldl_solve(LD, rl.tensor(bad, dtype=rl.int32), rl.ones(3, 1))
