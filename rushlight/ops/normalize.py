@@ -138,21 +138,40 @@ def chosen_dim(name: str, input: Any, dim: int | None) -> int:
     return 0 if input.ndim in (0, 1, 3) else 1
 
 
-class FunctionalSoftmax(Composite):
+class FunctionalSoftmax(Softmax):
     """softmax as nn.functional spells it."""
 
-    schema = "softmax.functional(Tensor input, int? dim=None, int _stacklevel=3, dtype? dtype=None) -> Tensor"
+    schema = "_functional_softmax(Tensor input, int dim, dtype? dtype=None) -> Tensor"
+    namespace = "nn.functional"
+    aliases = ("nn.functional.softmax",)
+    method = out = False
+
+
+class ImplicitSoftmax(Composite):
+    """The same without a dim, or with the argument that says where its warning points."""
+
+    schema = "_functional_softmax.implicit(Tensor input, int? dim=None, int _stacklevel=3, dtype? dtype=None) -> Tensor"
     namespace = "nn.functional"
     method = out = False
 
     def compute(self, input, dim, _stacklevel, dtype):
-        return find_op(self.spec.name)(input, chosen_dim(self.name, input, dim), dtype)
+        name = self.spec.name.removeprefix("_functional_")
+        return find_op(name)(input, chosen_dim(name, input, dim), dtype)
 
 
-class FunctionalLogSoftmax(FunctionalSoftmax):
+class FunctionalLogSoftmax(LogSoftmax):
     """log_softmax as nn.functional spells it."""
 
-    schema = "log_softmax.functional(Tensor input, int? dim=None, int _stacklevel=3, dtype? dtype=None) -> Tensor"
+    schema = "_functional_log_softmax(Tensor input, int dim, dtype? dtype=None) -> Tensor"
+    namespace = "nn.functional"
+    aliases = ("nn.functional.log_softmax",)
+    method = out = False
+
+
+class ImplicitLogSoftmax(ImplicitSoftmax):
+    """The same without a dim, or with the argument that says where its warning points."""
+
+    schema = "_functional_log_softmax.implicit(Tensor input, int? dim=None, int _stacklevel=3, dtype? dtype=None) -> Tensor"
 
 
 class SafeSoftmax(Composite):
