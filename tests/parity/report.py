@@ -17,6 +17,7 @@ from fnmatch import fnmatchcase
 from multiprocessing import get_context
 
 from tests.parity.checks import CHECKS, NotApplicable
+from tests.parity.left_out import LEFT_OUT
 from tests.parity.records import RECORDS, namespace
 
 
@@ -55,12 +56,34 @@ def table(results: dict[str, dict[str, str]], checks: list[str]) -> str:
     return "\n".join(rows)
 
 
+DOCUMENT = """# Operators against PyTorch's records
+
+PyTorch 2.13 describes its operators in {count} records (`op_db`): sample inputs, dtypes, variants, errors. Each runs on both libraries
+from the same elements and the same seed; `tests/parity/checks.py` says what is compared. Passed / applicable, per namespace:
+
+{table}
+
+## What is left out
+
+{reasons}
+"""
+
+
+def document(results: dict[str, dict[str, str]], checks: list[str]) -> str:
+    """The page `docs/operators.md`."""
+    reasons = []
+    for check, records in LEFT_OUT.items():
+        reasons += [f"- **{check}**, `{name}`: {reason}" for name, reason in records.items()]
+    return DOCUMENT.format(count=len(RECORDS), table=table(results, checks), reasons="\n".join(reasons) or "Nothing.")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.parity")
     parser.add_argument("--only", default="*", help="glob patterns over record names, separated by commas")
     parser.add_argument("--check", default=",".join(CHECKS), help="checks, separated by commas")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--json", help="write the results of every record here")
+    parser.add_argument("--docs", help="write the page docs/operators.md here (needs every record and check)")
     parser.add_argument("-v", action="store_true", help="print the reason of every failure")
     options = parser.parse_args()
     checks = options.check.split(",")
@@ -85,5 +108,8 @@ def main() -> int:
     if options.json:
         with open(options.json, "w") as handle:
             json.dump(results, handle, indent=1)
+    if options.docs:
+        with open(options.docs, "w") as handle:
+            handle.write(document(results, checks))
     return 0
 
