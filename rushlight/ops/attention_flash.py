@@ -17,6 +17,7 @@ from typing import Any
 from .. import _C
 from ..codegen.transpose import transpose_kernel
 from ..op import Composite, Extern, find_op
+from ..op.batching import batch, expanded, folded
 from ..op.blocks import SCRATCH, Block, Call, Form, Loop, When, product, step
 from ..op.definition import KIND_PLANNED
 from ..op.pointwise import compile_for
@@ -332,8 +333,10 @@ class FlashAttention(_Flash):
         return self.wrap((made, query.new_zeros(query.shape[:3])))
 
     def vjp(self, g, query, key, value, dropout_p, is_causal, attn_mask, scale, result):
-        if g[1] is not None:
-            raise RuntimeError("scaled_dot_product_attention: logsumexp is not differentiable")
+        if g[1] is not None:   # forward mode asks for it; the form that holds all scores answers
+            grad = g[0] if g[0] is not None else result[0].new_zeros(result[0].shape)
+            made = gradients(grad, query, key, value, is_causal, attn_mask, scale, g[1])
+            return {"query": made[0], "key": made[1], "value": made[2]}
         if g[0] is None:
             return {}
         backward = find_op("_scaled_dot_product_flash_attention_for_cpu_backward")
@@ -389,13 +392,19 @@ class FlashAttentionBackward(_Flash):
             return self.wrap(tuple(t.to(query.dtype) for t in made))
         return self.wrap(tuple(t.new_zeros(t.shape) for t in (query, key, value)))   # nothing to attend to
 
+    def vmap(self, level: Any, overload: Any, args: tuple) -> Any:
+        """The batch joins dim 0; the logarithms get the dim they lack for that."""
+        at = self.spec.index("logsumexp")
+        log = batch(level, expanded(args[at], level).unsqueeze(-1), 0)
+        return folded(level, overload, (*args[:at], log, *args[at + 1 :]))
+
     def vjp(self, g, grad_out, query, key, value, is_causal, attn_mask, scale):
         body = through_body(lambda a, q, k, v: gradients(a, q, k, v, is_causal, attn_mask, scale), g, {"grad_out": grad_out, "query": query, "key": key, "value": value})
         return body
 
 
-def gradients(g: Any, query: Any, key: Any, value: Any, is_causal: bool, mask: Any, scale: float | None) -> tuple[Any, Any, Any]:
-    """The gradients as differentiable expressions that hold all scores."""
+def gradients(g: Any, query: Any, key: Any, value: Any, is_causal: bool, mask: Any, scale: float | None, g_log: Any = None) -> tuple[Any, Any, Any]:
+    """The gradients as differentiable expressions that hold all scores; `g_log` is the gradient of the logarithms."""
     factor = 1.0 / math.sqrt(query.shape[-1]) if scale is None else scale
     keys, values = repeat_heads(query, key), repeat_heads(query, value)
     scores = (query * factor) @ keys.transpose(-2, -1)
@@ -404,7 +413,8 @@ def gradients(g: Any, query: Any, key: Any, value: Any, is_causal: bool, mask: A
     if mask is not None:
         scores = masked_scores(scores, mask)
     weights = find_op("_safe_softmax")(scores, -1)
-    slopes = find_op("_softmax_backward")(g @ values.transpose(-2, -1), weights, -1) * factor
+    slopes = find_op("_softmax_backward")(g @ values.transpose(-2, -1), weights, -1)
+    slopes = (slopes if g_log is None else slopes + weights * g_log.unsqueeze(-1)) * factor
     d_key, d_value = slopes.transpose(-2, -1) @ query, weights.transpose(-2, -1) @ g
     return slopes @ keys, ungrouped(d_key, key), ungrouped(d_value, value)
 

@@ -130,6 +130,26 @@ def test_logarithms_of_sums():
         rl.ops.aten._scaled_dot_product_flash_attention_for_cpu(*map(ours, (q, k, v)), 0.5)
 
 
+def test_function_transforms():
+    q, k, v = (t.reshape(3, 2, 2, 5, 4) for t in inputs(3, 4, 5, 5, 4))
+
+    def per_example(m, q, k, v):
+        return m.func.vmap(m.func.grad(lambda a, b, c: m.nn.functional.scaled_dot_product_attention(a, b, c, is_causal=True).square().sum(), argnums=(0, 1, 2)))(q, k, v)
+
+    agree(per_example, q, k, v, rtol=1e-10)
+    agree(lambda m, q, k, v: m.func.vmap(attend(), in_dims=(None, 0, None, None))(m, q, k[0], v[0]), q, k, v, rtol=1e-10)
+
+    def forward_mode(m, q, k, v):
+        def math_form(q):
+            if m is torch:   # PyTorch's own blocked form has no second derivative
+                return torch.ops.aten._scaled_dot_product_attention_math(q, k[0], v[0])[0]
+            return rl.nn.functional.scaled_dot_product_attention(q, k[0], v[0])
+
+        return m.func.jvp(math_form, (q[0],), (k[0],))
+
+    agree(forward_mode, q, k, v, rtol=1e-10)
+
+
 def test_results_do_not_depend_on_threads():
     q, k, v = (ours(t).float() for t in inputs(2, 4, 130, 600, 16))
     before = rl.get_num_threads()
