@@ -94,20 +94,23 @@ def tile_of(code: str, shape: int = 0) -> Tile:
     return Tile(element, size, lanes, rows, vectors, *dots, 768 // size // columns * columns, 256, 1024 // size, 96, 66, bits == 128)
 
 
-class Text:
-    """What the kernel cache asks of a nest: a name, parameters and a digest."""
+class Text(NamedTuple):
+    """What the kernel cache asks of a nest: a name, parameters and a digest. The text is written when it is compiled."""
 
-    def __init__(self, name: str, params: tuple[str, ...], text: str) -> None:
-        self.name, self.params, self.text = name, params, text
+    name: str
+    params: tuple[str, ...]
+    tile: Tile
+    make: Callable[[Tile], str]
 
     def digest(self) -> bytes:
-        return hashlib.blake2b(self.text.encode(), digest_size=16).digest()
+        """The name and the tile; the cache's key holds the generator's sources besides."""
+        return hashlib.blake2b(repr((self.name, self.params, tuple(self.tile))).encode(), digest_size=16).digest()
 
 
 def _object(kernel: Text) -> bytes:
     from .cpu import compile_ir, host_target
 
-    return compile_ir(f'target triple = "{host_target().triple}"\n{kernel.text}', host_target(), "object")
+    return compile_ir(f'target triple = "{host_target().triple}"\n{kernel.make(kernel.tile)}', host_target(), "object")
 
 
 @functools.cache
@@ -124,7 +127,7 @@ def weight_kernel(code: str) -> Kernel:
 
 def make_kernel(name: str, params: tuple[str, ...], code: str, make: Callable[[Tile], str], shape: int = 0) -> Kernel:
     """The kernel called `name`, from the text that `make` writes for one of this processor's tiles."""
-    return cache.kernel(Text(name, params, make(tile_of(code, shape))), _object)
+    return cache.kernel(Text(name, params, tile_of(code, shape), make), _object)
 
 
 ABI = [("ptr", "ptrs"), ("ptr", "params"), ("i64", "begin"), ("i64", "end")]
