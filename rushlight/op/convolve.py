@@ -18,7 +18,7 @@ from math import ceil, gcd, prod
 from typing import Any
 
 from .. import _C
-from ..codegen import convolve, depthwise, winograd
+from ..codegen import convolve, depthwise, overlap, winograd
 from ..loops import expr
 from ..loops.nest import For, If, Nest, Store, operands, reduction, rows
 from .pointwise import compile_for
@@ -442,6 +442,50 @@ def weight_steps(code: str, walk: Walk, result: int, scratch: int) -> tuple[list
         return [step], 0
     count = walk.outs * walk.rows
     return [step, sum_step(code, scratch, result, parts, count)], parts * count
+
+
+PRODUCTS = 8 << 20       # bytes of single taps' products at a time
+FEW = 4                  # result channels up to which a transposed convolution is made of them
+
+
+def suits_overlap(outs: int, channels: int, weights: Weights, window: Window, itemsize: int, pixels: int) -> bool:
+    """Whether a transposed convolution has few channels to write, many taps, and products that fit."""
+    taps = prod(window.kernel)
+    dense = [weights.out, *weights.spatial] == [prod(window.kernel[k:]) for k in range(len(window.kernel) + 1)]
+    return window.groups == 1 and outs <= FEW and taps > 1 and channels >= 8 and dense and pixels * taps * outs * itemsize <= 4 * PRODUCTS
+
+
+def overlap_steps(
+    code: str, source: Array, sizes: tuple[int, ...], result: Array, outs: tuple[int, ...], images: int, channels: int, weights: Weights, window: Window,
+    bias: int | None, scratch: int,
+) -> tuple[list[tuple], int]:
+    """Steps of a transposed convolution to `outs` (channels, spatial...): products of single taps, then their sums, some images at a time."""
+    itemsize = convolve.tile_of(code).size
+    pixels, taps = prod(sizes), prod(window.kernel)
+    each = pixels * taps * outs[0]
+    count = max(1, min(images, PRODUCTS // (each * itemsize)))
+    plain = tuple(Axis(n, n, 1, 0, 1, 1) for n in sizes)
+    strides = tuple(prod(sizes[k + 1 :]) for k in range(len(sizes)))
+    made: list[tuple] = []
+    needed = 0
+    matrix = Weights(weights.slot, 0, 1, weights.channel, (0,) * len(sizes))
+
+    def three(values: tuple[int, ...], fill: int) -> list[int]:
+        return [fill] * (3 - len(values)) + list(values)
+
+    for first in range(0, images, count):
+        some = min(count, images - first)
+        rows = Array(source.slot, source.image, source.group, source.channel, source.spatial, first * source.image)
+        walk = Walk(plain, rows, Array(scratch, each, 0, pixels, strides), some, 1, channels, outs[0] * taps)
+        product, needed = walk_steps(code, walk, matrix, None, scratch, count * each)
+        params = [
+            outs[0], *three(sizes, 1), *three(outs[1:], 1), *three(window.kernel, 1), *three(window.stride, 1), *three(window.padding, 0), *three(window.dilation, 1),
+            result.image, result.channel, *three(result.spatial, 0), int(bias is not None),
+        ]  # fmt: skip
+        spots = [(scratch, 0), scratch if bias is None else bias, (result.slot, first * result.image * itemsize)]
+        made += product if first == 0 else product[1:]   # the weights are packed once
+        made.append((overlap.overlap_kernel(code).address, spots, params, some * outs[0], 1, -1))
+    return made, count * each + needed
 
 
 _sum_kernels: dict[str, int] = {}

@@ -11,6 +11,7 @@ as products with gathered windows.
 from __future__ import annotations
 
 import functools
+from itertools import product as combinations
 from math import prod
 from typing import Any
 
@@ -24,6 +25,8 @@ from ..op.convolve import (
     array_of,
     forward_axes,
     mirrored_axes,
+    overlap_steps,
+    suits_overlap,
     walk_steps,
     weight_steps,
 )
@@ -168,12 +171,8 @@ class Convolution(Extern):
         code = input.dtype.code
         if input.device.type != "cpu" or code not in PLANNED or (bias is not None and not bias._is_contiguous()):
             return None
-        made = walks(input, weight, shape, strides or ordered_strides(shape, range(len(shape) - 1, -1, -1)), window, transposed, inputs)
-        steps, needed = [], 0
-        for walk, weights in made:
-            more, used = walk_steps(code, walk, weights, None if bias is None else 2, inputs + 1, needed)
-            steps += more
-            needed += used
+        strides = strides or ordered_strides(shape, range(len(shape) - 1, -1, -1))
+        steps, needed = conv_steps(input, weight, None if bias is None else 2, shape, strides, window, transposed, inputs)
         return _C.Plan(inputs, input.device, [*slots, ("temp", input.dtype, (needed,), None, -1, 0)], steps)
 
     def run(self, input, weight, bias, stride, padding, dilation, transposed, output_padding, groups):
@@ -236,22 +235,26 @@ def cut(made: Any, like: Any) -> Any:
     return made if made.shape[2:] == like.shape[2:] else made[(..., *(slice(n) for n in like.shape[2:]))]
 
 
-def walks(input: Any, weight: Any, shape: tuple[int, ...], strides: tuple[int, ...], window: Window, transposed: bool, out: int) -> list[tuple[Walk, Weights]]:
-    """The kernel calls of a convolution: one, or for strided transposed ones one per remainder."""
-    groups, sizes, spatial = window.groups, tuple(input.shape[2:]), tuple(shape[2:])
+def conv_steps(input: Any, weight: Any, bias: int | None, shape: tuple[int, ...], strides: tuple[int, ...], window: Window, transposed: bool, out: int) -> tuple[list[tuple], int]:
+    """Steps of a convolution, and the elements they need in the slot after `out`."""
+    code, groups, sizes, spatial = input.dtype.code, window.groups, tuple(input.shape[2:]), tuple(shape[2:])
     channels, outs = input.shape[1] // groups, shape[1] // groups
     source, result = array_of(0, input.stride(), channels), array_of(out, strides, outs)
     ws = weight.stride()
     if transposed:
         weights = Weights(1, ws[0] * channels, ws[1], ws[0], tuple(ws[2:]))
+        if suits_overlap(outs, channels, weights, window, input.itemsize, prod(sizes)):
+            return overlap_steps(code, source, sizes, result, tuple(shape[1:]), shape[0], channels, weights, window, bias, out + 1)
         choices = mirrored_axes(sizes, spatial, window)
     else:
         weights = Weights(1, ws[0] * outs, ws[0], ws[1], tuple(ws[2:]))
         choices = [[axis] for axis in forward_axes(sizes, spatial, window)]
-    made: list[tuple] = [()]
-    for axes in choices:
-        made = [(*before, axis) for before in made for axis in axes]
-    return [(Walk(axes, source, result, shape[0], groups, channels, outs), weights) for axes in made]
+    steps, needed = [], 0
+    for axes in combinations(*choices):   # one walk, or for strided transposed convolutions one per remainder
+        more, used = walk_steps(code, Walk(axes, source, result, shape[0], groups, channels, outs), weights, bias, out + 1, needed)
+        steps += more
+        needed += used
+    return steps, needed
 
 
 def result_strides(input: Any, weight: Any, shape: tuple[int, ...]) -> tuple[int, ...] | None:
