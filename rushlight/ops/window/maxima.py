@@ -91,7 +91,7 @@ class WindowMax(OpDefinition):
 def choose_form(axes: Sequence[Axis], channels: bool, index: str | None) -> Form:
     """The kernel that serves these windows."""
     regular = None if channels else regular_part(axes[-1])
-    if regular is None or regular.high - regular.low < 8 or regular.stride > 4 or axes[-1].d > 4 or regular.taps > UNROLLED:
+    if regular is None or regular.high - regular.low < 8 or regular.stride > 8 or axes[-1].d > 4 or regular.taps > UNROLLED:
         return Form(channels, len(axes), index, 0, 0, 0)
     return Form(channels, len(axes), index, regular.stride, axes[-1].d, regular.taps)
 

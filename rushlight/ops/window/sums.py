@@ -57,7 +57,7 @@ class WindowSum(OpDefinition):
     def run(self, input: Any, axes: Sequence[int]) -> Any:
         """Inputs in another memory order are copied first; few channels are not worth being lanes."""
         input = dense(input, len(unpack(axes)))
-        if has_few_channels(input, len(unpack(axes))):
+        if has_few_channels(input, unpack(axes)):
             return in_order(self.run(input.contiguous(), axes), True)
         return self.plan((input, axes))(input)
 
@@ -66,7 +66,7 @@ class WindowSum(OpDefinition):
 
     def plan(self, args: tuple) -> Any:
         input, axes = args[0], unpack(args[1])
-        if not is_dense(input, len(axes)) or (has_few_channels(input, len(axes)) and not input.is_meta):
+        if not is_dense(input, len(axes)) or (not input.is_meta and has_few_channels(input, axes)):
             return None
         space = tuple(axis.target for axis in axes)
         lead = tuple(input.shape[: input.ndim - len(axes)])
@@ -105,9 +105,11 @@ class WindowSum(OpDefinition):
         return _C.Plan(1, device, slots, [step])
 
 
-def has_few_channels(input: Any, count: int) -> bool:
-    """Whether channels lie last but fill no vector."""
-    return is_channels_last(input, count) and input.shape[1] < FEW_CHANNELS
+def has_few_channels(input: Any, axes: Sequence[Axis]) -> bool:
+    """Whether channels lie last but fill no vector, and there is something to add up."""
+    if not is_channels_last(input, len(axes)) or input.shape[1] >= FEW_CHANNELS:
+        return False
+    return not choose_form(axes, [table_of(axis) for axis in axes], True).picks
 
 
 def dtype_of(code: str) -> Any:
@@ -124,7 +126,7 @@ def choose_form(axes: Sequence[Axis], tables: Sequence[Table], channels: bool) -
     if channels or picks:
         return Form(channels, weighted, divided, 0, 0, False, picks)
     regular = regular_part(last)
-    if regular is not None and regular.high - regular.low >= 8 and regular.stride <= 4:
+    if regular is not None and regular.high - regular.low >= 8 and regular.stride <= 8:
         return Form(False, weighted, divided, regular.stride, regular.taps if regular.taps <= UNROLLED else 0, False)
     phases = phased_part(last)
     if phases is not None and phases.high - phases.low >= 4 and sum(b - a + 1 for a, b in phases.taps) <= MOST_PHASES:
