@@ -1,0 +1,60 @@
+"""Products from register tiles: every edge of a tile, both orders of the left operand, scaling, batches, other processors."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+import rushlight as rl
+from rushlight.codegen import panels
+
+SIZES = [(1, 1, 1), (8, 8, 8), (3, 5, 7), (13, 29, 6), (64, 64, 64), (17, 40, 33), (9, 3, 100), (5, 130, 2)]
+
+
+def product(a, b, c, turned, alpha, beta):
+    batch, m, n = c.shape
+    k, size = b.shape[1], c.element_size()
+    bits = struct.unpack("<qq", struct.pack("<dd", alpha, beta))
+    params = [m, n, k, a.stride(1), b.stride(1), c.stride(1), int(turned), 0, *(t.stride(0) * size for t in (a, b, c)), *bits, 0, 0]
+    kernel = panels.product_kernel(c.dtype.code, turned).address
+    return rl._C.Plan(3, rl.device("cpu"), [("arg", None, None, None, 2, 0)], [(kernel, [0, 1, 2], params, batch, 1, -1)])(a, b, c)
+
+
+@pytest.mark.parametrize("dtype", [rl.float32, rl.float64])
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("m, n, k", SIZES)
+def test_every_edge(m, n, k, turned, dtype):
+    for alpha, beta in ((1.0, 0.0), (0.5, 1.0), (2.0, -0.5)):
+        a = rl.randn((2, k, m) if turned else (2, m, k), dtype=dtype)
+        b, c = rl.randn(2, k, n, dtype=dtype), rl.randn(2, m, n, dtype=dtype)
+        left = a.transpose(1, 2) if turned else a
+        exact = alpha * (left.double().unsqueeze(-1) * b.double().unsqueeze(1)).sum(2) + beta * c.double()
+        got = product(a, b, c.clone(), turned, alpha, beta)
+        assert float((got.double() - exact).abs().max()) < (1e-12 if dtype is rl.float64 else 1e-4)
+
+
+def test_without_beta_the_result_is_not_read():
+    a, b = rl.ones(1, 9, 5), rl.ones(1, 5, 11)
+    assert rl.equal(product(a, b, rl.full((1, 9, 11), float("nan")), False, 1.0, 0.0), rl.full((1, 9, 11), 5.0))
+
+
+def test_strided_operands_through_matmul():
+    x, y = rl.randn(40, 64, dtype=rl.float64), rl.randn(64, 48, dtype=rl.float64)
+    exact = (x.unsqueeze(-1) * y.unsqueeze(0)).sum(1)
+    wide = rl.randn(64, 100, dtype=rl.float64)
+    wide[:, 7:55] = y
+    for a, b in ((x, y), (x.t().contiguous().t(), y), (x, wide[:, 7:55]), (x.expand(1, 40, 64)[0], y)):
+        assert rl.allclose(a @ b, exact, atol=1e-12)
+    assert rl.allclose(x[:1] @ y, exact[:1]) and rl.allclose(x[:, :1] @ y[:1], x[:, :1] * y[:1])
+
+
+@pytest.mark.parametrize("bits, cpu", [(256, "haswell"), (512, "skylake-avx512")])
+def test_compiles_for_other_widths(bits, cpu, monkeypatch):
+    llvm = pytest.importorskip("llvmlite.binding")
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    monkeypatch.setattr(panels, "vector_bits", lambda: bits)
+    machine = llvm.Target.from_triple("x86_64-unknown-linux-gnu").create_target_machine(cpu=cpu, features="-prefer-256-bit", opt=2, reloc="pic")
+    text = machine.emit_assembly(llvm.parse_assembly('target triple = "x86_64-unknown-linux-gnu"\n' + panels.module_text("f32", False)))
+    assert "vfmadd" in text and ("zmm" if bits == 512 else "ymm") in text
