@@ -1,9 +1,10 @@
 // The pointwise launch: broadcast, choose the output layout, coalesce dims, run the kernel over two inner dims.
-#include <atomic>
 #include "geometry.h"
 #include "number.h"
 #include "plan.h"
 #include "pool.h"
+
+#include <atomic>
 
 namespace rl {
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from rushlight import _C
-from rushlight.loops.expr import Value, const, eq, ge, irem, le, lt, select
-from rushlight.op import Composite, Meta, Spec, find_op, wrap_dim, wrap_dims
+from rushlight.loops.expr import Value, const, eq, ge, le, lt, select
+from rushlight.op import Composite, Spec, find_op, wrap_dim, wrap_dims
 from rushlight.op.definition import KIND_PLANNED, OpDefinition
 from rushlight.op.indexed import Indexed, contiguous_strides, copy_steps
+from rushlight.shape import contiguous_format
 
 ZERO, ONE = const(0, "i64"), const(1, "i64")
 
@@ -77,24 +78,28 @@ class Rot90(Composite):
         return input.flip(a).transpose(a, b) if turns == 3 else input.clone()
 
 
-class RollDim(Indexed):
-    """The elements moved by `shift` along one dim, around the end."""
+class RollDim(OpDefinition):
+    """The elements moved by `shift` along one dim, around the end: two copies."""
 
+    batch = "dim"
     schema = "_roll(Tensor input, int shift, int dim) -> Tensor"
     function = method = False
     out = False
-    runtime = ("shift",)
+    kind = KIND_PLANNED
 
-    def meta(self, input, shift, dim):
-        return Spec(tuple(input.shape), input.dtype)
-
-    def prepare(self, args):
+    def plan(self, args):
         input, shift, dim = args
-        return (input, shift % max(1, input.shape[dim]), dim)
-
-    def loops(self, at, input, shift, dim):
-        moved = at[dim] - shift
-        return input[at.replace(dim, select(lt(moved, ZERO), moved + input.shape[dim], moved))]
+        shape, size = tuple(input.shape), input.itemsize
+        dim = wrap_dim("roll", dim, input.ndim)
+        shift %= max(1, shape[dim])
+        stride, out_stride = input.stride()[dim] * size, contiguous_strides(shape)[dim] * size
+        kept = shape[dim] - shift
+        steps = []
+        if not input.is_meta:
+            for start, length, target in ((0, kept, shift), (kept, shift, 0)):
+                part = input.narrow(dim, start, length)
+                steps += copy_steps(input.device, part, (0, start * stride), (1, target * out_stride), contiguous_strides(shape))
+        return _C.Plan(1, input.device, [("new", input.dtype, shape, None, 0, 0)], steps)
 
     def vjp(self, g, shift, dim):
         return {"input": find_op("_roll")(g, -shift, dim)}
@@ -121,50 +126,23 @@ class Roll(Composite):
         return out
 
 
-class Repeat(Indexed):
+class Repeat(Composite):
     """The whole tensor repeated along each dim."""
 
     schema = "repeat(Tensor input, int[] repeats) -> Tensor"
     function = False
 
-    def prepare(self, args):
-        input, repeats = args
-        if len(repeats) < input.ndim:
+    def compute(self, input, repeats):
+        extra = len(repeats) - input.ndim
+        if extra < 0:
             raise RuntimeError("Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor")
         if any(n < 0 for n in repeats):
             raise RuntimeError(f"repeat: Trying to create tensor with negative dimension in {list(repeats)}")
-        return (input, Sizes(repeats))
-
-    def meta(self, input, repeats):
-        sizes = (1,) * (len(repeats) - input.ndim) + tuple(input.shape)
-        return Spec(tuple(n * r for n, r in zip(sizes, repeats, strict=True)), input.dtype)
-
-    def loops(self, at, input, repeats):
-        return input[tuple(irem(i, n) for i, n in zip(at[len(at) - input.ndim :], input.shape, strict=True))]
-
-    def vjp(self, g, input: Meta, repeats):
-        extra = len(repeats) - len(input.shape)
         sizes = (1,) * extra + tuple(input.shape)
-        if 0 in g.shape:
-            return {"input": g.new_zeros(input.shape)}
-        split = [n for pair in zip(repeats, sizes, strict=True) for n in pair]
-        summed = g.reshape(split).sum(tuple(range(0, len(split), 2))) if split else g
-        return {"input": summed.reshape(input.shape)}
-
-
-class Sizes(tuple):
-    """Numbers the kernel does not depend on: all tuples of one length share code."""
-
-    __slots__ = ()
-
-    def __new__(cls, items: Any) -> Sizes:
-        return super().__new__(cls, items)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Sizes) and len(other) == len(self)
-
-    def __hash__(self) -> int:
-        return hash(("sizes", len(self)))
+        single = [n for size in sizes for n in (1, size)]
+        wide = [n for pair in zip(repeats, sizes, strict=True) for n in pair]
+        made = input.reshape(single).expand(wide).clone(memory_format=contiguous_format)
+        return made.reshape([r * n for r, n in zip(repeats, sizes, strict=True)])
 
 
 class Tile(Composite):
