@@ -423,7 +423,7 @@ class GroupNormRowsBackward(Composite):
         if is_dense(input, weight) and rows.fits(2 * input.itemsize):
             flat = [t.reshape(-1) for t in (mean, rstd)]
             made, totals, dots = find_op("_segment_norm_backward")(grad.contiguous(), input, *flat, weight, *rows)
-            d_weight = (dots.reshape(items, groups, -1) * rstd.unsqueeze(2)).sum(0).reshape(-1)
+            d_weight = (dots.reshape(items, groups, channels // groups) * rstd.unsqueeze(2)).sum(0).reshape(-1)
             return made, d_weight, totals.reshape(items, channels).sum(0)
         grad, x = grad.reshape(items, channels, length), input.reshape(items, channels, length)
         mean, wide = per_channel(mean, channels), per_channel(rstd, channels)

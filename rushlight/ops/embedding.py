@@ -285,7 +285,7 @@ class OneHot(Composite):
             raise RuntimeError(f"one_hot is only applicable to index tensor of type LongTensor, got {input.dtype.name}")
         if not readable(input):
             if num_classes < 0:
-                raise NotImplementedError("one_hot: the number of classes cannot be read from a tensor without data or inside vmap; give num_classes")
+                raise NotImplementedError("one_hot: the number of classes cannot be read from a meta tensor or inside vmap; give num_classes")
         elif not input.numel():
             if num_classes <= 0:
                 raise RuntimeError("one_hot: Can not infer total number of classes from empty tensor.")
