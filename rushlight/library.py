@@ -46,6 +46,7 @@ class CustomOp(OpDefinition):
         self.backward: Callable | None = None
         self.fake: Callable | None = None
         self.vmap_rule: Callable | None = None
+        self.node: Any = None   # the Function that records it, once a derivative is registered
 
     def run(self, *args: Any) -> Any:
         device = device_of(args)
@@ -326,22 +327,27 @@ def _autograd_kernel(definition: CustomOp) -> Callable:
     names = [p.name for p in definition.spec.params]
     keyword_only = [p.name for p in definition.spec.params if p.keyword_only]
 
-    def forward(ctx: Any, *args: Any) -> Any:
-        split = len(names) - len(keyword_only)
-        result = ops[definition.name](*args[:split], **dict(zip(keyword_only, args[split:], strict=True)))
-        if definition.setup_context is not None:
-            if keyword_only:
-                definition.setup_context(ctx=ctx, inputs=args[:split], keyword_only_inputs=dict(zip(keyword_only, args[split:], strict=True)), output=result)
-            else:
-                definition.setup_context(ctx=ctx, inputs=args, output=result)
-        return result
+    split = len(names) - len(keyword_only)
+
+    def forward(*args: Any) -> Any:
+        return ops[definition.name](*args[:split], **dict(zip(keyword_only, args[split:], strict=True)))
+
+    def setup_context(ctx: Any, inputs: tuple, output: Any) -> None:
+        if definition.setup_context is None:
+            return
+        if keyword_only:
+            definition.setup_context(ctx=ctx, inputs=inputs[:split], keyword_only_inputs=dict(zip(keyword_only, inputs[split:], strict=True)), output=output)
+        else:
+            definition.setup_context(ctx=ctx, inputs=inputs, output=output)
 
     def backward(ctx: Any, *grads: Any) -> Any:
         made = definition.backward(ctx, *grads)
         made = made if isinstance(made, tuple) else (made,)
         return made + (None,) * (len(names) - len(made))
 
-    node = type(f"{definition.spec.name.title()}", (Function,), {"forward": staticmethod(forward), "backward": staticmethod(backward)})
+    rules = {"forward": forward, "setup_context": setup_context, "backward": backward}
+    node = type(f"{definition.spec.name.title()}", (Function,), {name: staticmethod(rule) for name, rule in rules.items()})
+    definition.node = node
 
     def call(*args: Any, **kwargs: Any) -> Any:
         filled = list(args) + [kwargs[p.name] if p.name in kwargs else p.default for p in definition.spec.params[len(args) :]]

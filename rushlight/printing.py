@@ -15,6 +15,7 @@ from typing import Any
 
 from . import _C
 from .autograd.forward_ad import unpack_dual
+from .op import levels
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,8 +243,19 @@ def is_plain(t: _C.Tensor) -> bool:
     return type(t) is _C.Tensor or getattr(type(t), "_prints_as_tensor", False)
 
 
+def level_text(w: Any) -> str:
+    """A tensor of a function transform: its level, and what stands behind it."""
+    where = f"bdim={w.dim}, " if isinstance(w, levels.Batch) else ""
+    name = "BatchedTensor" if where else "GradTrackingTensor"
+    inner = "\n".join("    " + line for line in tensor_text(w.value).split("\n"))
+    return f"{name}(lvl={w.level.number + 1}, {where}value=\n{inner}\n)"
+
+
 def tensor_text(t: _C.Tensor, tensor_contents: str | None = None) -> str:
     """The text of `repr(t)`. `tensor_contents` replaces the elements, for subclasses that show something else."""
+    w = t._wrapped
+    if w is not None and tensor_contents is None and w.level.is_open and not getattr(w.level, "is_ambient", False):
+        return level_text(w)
     options = _current[0]
     prefix = "tensor(" if is_plain(t) else f"{type(t).__name__}("
     plain = _C.shallow_copy(t)  # outside the graph and any subclass: printing must neither record nor dispatch

@@ -23,7 +23,7 @@ def _repr(self: Tensor, *, tensor_contents: str | None = None) -> str:
 
 
 def _format(self: Tensor, spec: str) -> str:
-    if self.ndim == 0 and not self.is_meta and type(self) is Tensor:
+    if self.ndim == 0 and not self.is_meta and type(self) is Tensor and self._wrapped is None:
         return format(self.item(), spec)
     return object.__format__(self, spec)
 

@@ -149,9 +149,10 @@ def vmapped(cls: Any, batched: tuple[bool, ...], outer: VmapLevel) -> Any:
     class Context:
         """The user's context: what it saves is kept for the batch and handed out as examples."""
 
-        def __init__(self, ctx: Any, level: VmapLevel) -> None:
+        def __init__(self, ctx: Any, level: VmapLevel, outputs: dict[int, Any] | None = None) -> None:
             object.__setattr__(self, "outer", ctx)
             object.__setattr__(self, "level", level)
+            object.__setattr__(self, "outputs", outputs or {})   # the batch behind each output, by identity
 
         def save_for_backward(self, *tensors: Any) -> None:
             self.outer.marks = tuple([isinstance(t, _C.Tensor) and behind(t, self.level) is not None for t in tensors])
@@ -170,8 +171,7 @@ def vmapped(cls: Any, batched: tuple[bool, ...], outer: VmapLevel) -> Any:
             return examples(self.level, kept, marks)
 
         def mark_non_differentiable(self, *tensors: Any) -> None:
-            known = {id(e): p for e, p in zip(self.outer.shown, self.outer.given, strict=True)}
-            self.outer.mark_non_differentiable(*[known.get(id(t), t) for t in tensors])
+            self.outer.mark_non_differentiable(*[self.outputs.get(id(t), t) for t in tensors])
 
         def mark_dirty(self, *tensors: Any) -> None:
             raise RuntimeError(f"{cls.__name__}: mark_dirty cannot be used with generate_vmap_rule = True; define vmap")
@@ -193,9 +193,8 @@ def vmapped(cls: Any, batched: tuple[bool, ...], outer: VmapLevel) -> Any:
         with levels.opened(level):
             flat = output if isinstance(output, tuple) else (output,)
             shown = examples(level, flat, (True,) * len(flat))
-            ctx.shown, ctx.given = shown, flat
-            cls.setup_context(Context(ctx, level), examples(level, inputs, batched), shown if isinstance(output, tuple) else shown[0])
-            del ctx.shown, ctx.given
+            context = Context(ctx, level, {id(e): p for e, p in zip(shown, flat, strict=True)})
+            cls.setup_context(context, examples(level, inputs, batched), shown if isinstance(output, tuple) else shown[0])
 
     def backward(ctx: Any, *grads: Any) -> tuple:
         level = VmapLevel(size, randomness)

@@ -1,8 +1,9 @@
 """Whole derivatives of a function: vjp, jvp, jacobian, hessian and their products with vectors.
 
 Enters: a function of tensors returning tensors, and inputs as a tensor or a tuple. Leaves: results in the structure
-PyTorch gives them (a tensor for a tensor, tuples for tuples). Everything is built on `grad`; `vectorize` only promises
-the same numbers. Refuses, with `strict=True`, outputs that do not depend on an input.
+PyTorch gives them (a tensor for a tensor, tuples for tuples). Built on `grad`; with `vectorize` all rows of a Jacobian come
+from one pass under vmap, or all columns from one forward pass. Refuses, with `strict=True`, outputs that do not depend on
+an input.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import _C
+from ..op import levels
 from ..op.definition import find_op
 from .backward import grad
 from .grad_mode import enable_grad
@@ -104,16 +106,75 @@ def jvp(func: Callable, inputs: Any, v: Any = None, create_graph: bool = False, 
 def jacobian(
     func: Callable, inputs: Any, create_graph: bool = False, strict: bool = False, vectorize: bool = False, strategy: str = "reverse-mode"
 ) -> Any:
-    """J[out][in], each of shape (*output shape, *input shape)."""
+    """J[out][in], each of shape (*output shape, *input shape). `vectorize`: all rows (or columns) in one pass."""
     if strategy not in ("reverse-mode", "forward-mode"):
-        raise ValueError(f'strategy must be "reverse-mode" or "forward-mode", got {strategy!r}')
+        raise AssertionError(f'jacobian: expected strategy to be "forward-mode" or "reverse-mode", got {strategy!r}. Use "reverse-mode" where outputs are fewer than inputs.')
+    if strategy == "forward-mode":
+        return _forward_jacobian(func, inputs, create_graph, strict, vectorize)
+    if vectorize and strict:
+        raise RuntimeError("jacobian: strict=True and vectorize=True are not supported together. Set one of them to False.")
     with enable_grad():
         many_in, xs = _as_tuple(inputs, "inputs")
         xs = _fresh(xs, create_graph)
         many_out, outputs = _as_tuple(func(*xs), "the output of the function")
         _check_depends(outputs, strict)
-        rows = tuple(_rows(o, xs, create_graph, strict) for o in outputs)
+        rows = tuple((_all_rows(o, xs, create_graph) if vectorize else _rows(o, xs, create_graph, strict)) for o in outputs)
     return _unwrap(many_out, tuple(_unwrap(many_in, _finished(r, create_graph)) for r in rows))
+
+
+def _basis(total: int, start: int, like: Any) -> Any:
+    """Unit vectors of a space of `total` numbers, of which those from `start` on are the elements of `like`."""
+    block = _C.empty((total, like.numel()), None, like.dtype, like.device).zero_()
+    if like.numel():
+        block.diagonal(-start).fill_(1)
+    return block.reshape((total, *like.shape))
+
+
+def _all_rows(output: Any, inputs: tuple, create_graph: bool) -> tuple:
+    """The Jacobian of one output: one backward pass for all its elements."""
+    shapes = [(*output.shape, *x.shape) for x in inputs]
+    if not output.numel() or not output.requires_grad:
+        return tuple(output.new_zeros(s) for s in shapes)
+    made = grad(output, inputs, _basis(output.numel(), 0, output), retain_graph=True, create_graph=create_graph, allow_unused=True, is_grads_batched=True)
+    return tuple(output.new_zeros(s) if g is None else g.reshape(s) for g, s in zip(made, shapes, strict=True))
+
+
+def _forward_jacobian(func: Callable, inputs: Any, create_graph: bool, strict: bool, vectorize: bool) -> Any:
+    """The Jacobian by columns: one forward pass for all elements of the inputs."""
+    if strict:
+        raise RuntimeError('jacobian: strict=True and strategy="forward-mode" are not supported together. Use strategy="reverse-mode".')
+    if not vectorize:
+        raise NotImplementedError('jacobian: strategy="forward-mode" needs vectorize=True. Computing it column by column is not supported.')
+    if create_graph:
+        raise NotImplementedError('jacobian: create_graph=True and strategy="forward-mode" are not both supported. Use strategy="reverse-mode".')
+    many_in, xs = _as_tuple(inputs, "inputs")
+    xs = tuple(x.detach() for x in xs)
+    total, start, bases = sum(x.numel() for x in xs), 0, []
+    for x in xs:
+        bases.append(_basis(total, start, x))
+        start += x.numel()
+    every, along = levels.VmapLevel(total), levels.JvpLevel()
+    with levels.opened(every):
+        directions = [levels.batch(every, b, 0) for b in bases]
+        with levels.opened(along):
+            many_out, outputs = _as_tuple(func(*(levels.dual(along, x, t) for x, t in zip(xs, directions, strict=True))), "the output of the function")
+    blocks = []
+    for o in outputs:
+        value = levels.lowered(levels.lowered(o, along), every)
+        w = levels.behind(o, along)
+        tangent = None if w is None else w.tangent
+        blocks.append(_unwrap(many_in, _columns(tangent, every, tuple(o.shape), value, xs)))
+    return _unwrap(many_out, tuple(blocks))
+
+
+def _columns(tangent: Any, level: Any, shape: tuple[int, ...], value: Any, inputs: tuple) -> tuple:
+    """Tangents along every direction, [directions, *shape], as one block per input."""
+    if tangent is None:
+        return tuple(value.new_zeros((*shape, *x.shape)) for x in inputs)
+    w = levels.behind(tangent, level)
+    whole = tangent.unsqueeze(0).expand((level.batch_size, *shape)) if w is None else w.value.movedim(w.dim, 0)
+    parts = whole.detach().split([x.numel() for x in inputs])
+    return tuple(p.movedim(0, -1).reshape((*shape, *x.shape)) for p, x in zip(parts, inputs, strict=True))
 
 
 def _rows(output: Any, inputs: tuple, create_graph: bool, strict: bool) -> tuple:
@@ -149,11 +210,16 @@ def hessian(
     func: Callable, inputs: Any, create_graph: bool = False, strict: bool = False, vectorize: bool = False, outer_jacobian_strategy: str = "reverse-mode"
 ) -> Any:
     """H[in][in] of a function with one element as its result."""
+    if outer_jacobian_strategy not in ("reverse-mode", "forward-mode"):
+        raise AssertionError('hessian: expected outer_jacobian_strategy to be either "forward-mode" or "reverse-mode".')
     many_in, xs = _as_tuple(inputs, "inputs")
     single = _scalar(func)
 
     def gradient(*inputs: Any) -> tuple:
-        return _pull((single(*inputs),), inputs, (None,), True, strict)
+        if outer_jacobian_strategy == "forward-mode":   # the inputs are duals: leaves of a graph at that level
+            inputs = tuple(x.requires_grad_() for x in inputs)
+        with enable_grad():
+            return _pull((single(*inputs),), inputs, (None,), True, strict)
 
     made = jacobian(gradient, xs, create_graph, strict, vectorize, outer_jacobian_strategy)
     return tuple(made) if many_in else made[0][0]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import _C
+from ..autograd.function_levels import VmapInfo, with_dims
 from ..op import batching, levels
 from ..op.batching import check_target, expanded, front, wrapped
 from ..op.definition import is_body
@@ -26,7 +27,28 @@ def interpret(level: VmapLevel, overload: Any, args: tuple, tensors: list[Any]) 
         return levels.below(level, overload.call, *args)
     if is_body(overload):
         return overload.run(*args)
-    return levels.below(level, batching.rule_of(overload), level, overload, args)
+    rule = custom_rule if definition.custom and definition.vmap_rule is not None else batching.rule_of(overload)
+    return levels.below(level, rule, level, overload, args)
+
+
+def custom_rule(level: VmapLevel, overload: Any, args: tuple) -> Any:
+    """The rule given to library.register_vmap."""
+    params = overload.definition.spec.params
+
+    def taken_apart(a: Any) -> tuple[Any, Any]:
+        if isinstance(a, (list, tuple)) and any(isinstance(t, _C.Tensor) for t in a):
+            pairs = [taken_apart(t) for t in a]
+            return [p[0] for p in pairs], [p[1] for p in pairs]
+        w = behind(a, level) if isinstance(a, _C.Tensor) else None
+        return (a, None) if w is None else (w.value, w.dim)
+
+    pairs = [taken_apart(a) for a in args]
+    positional = [v for p, (v, _) in zip(params, pairs, strict=True) if not p.keyword_only]
+    named = {p.name: v for p, (v, _) in zip(params, pairs, strict=True) if p.keyword_only}
+    made = overload.definition.vmap_rule(VmapInfo(level.batch_size, level.randomness), tuple(d for _, d in pairs), *positional, **named)
+    if not isinstance(made, tuple) or len(made) != 2:
+        raise RuntimeError(f"{overload.name}: its vmap rule must return (output, out_dims), got {type(made).__name__}")
+    return with_dims(level, *made, overload.name)
 
 
 def draws(level: VmapLevel, overload: Any, args: tuple, is_batched: bool) -> Any:
