@@ -8,7 +8,7 @@ import pytest
 import rushlight as rl
 
 torch = pytest.importorskip("torch")
-import torch.func  # noqa: E402
+
 
 BOTH = ((torch, torch.func), (rl, rl.func))
 

@@ -1,0 +1,28 @@
+"""Every op record of PyTorch under vmap, jvp and vmap of vjp: see tests/func/sweep.py."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("torch")
+
+from tests.func.sweep import CHECKS, outcome
+from tests.parity.records import RECORDS
+
+PARTS = 48
+QUICK = 6     # parts that run without asking; the others are marked slow
+
+
+def part(number: int) -> pytest.param:
+    return pytest.param(number, marks=() if number % (PARTS // QUICK) == 0 else (pytest.mark.slow,))
+
+
+@pytest.mark.parametrize("number", [part(n) for n in range(PARTS)])
+def test_records(number: int) -> None:
+    failures = []
+    for name in list(RECORDS)[number::PARTS]:
+        for check in CHECKS:
+            found = outcome(name, check)
+            if found not in ("pass", "none"):
+                failures.append(f"{name} {check}: {found[:300]}")
+    assert not failures, "\n".join(failures)
