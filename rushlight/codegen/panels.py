@@ -26,7 +26,8 @@ TILE = [("ptr", "a"), ("ptr", "b"), ("ptr", "c"), ("i64", "k"), ("i64", "lda"), 
 @functools.cache
 def product_kernel(code: str, turned: bool) -> Kernel:
     """c = alpha * a @ b + beta * c for every matrix of a batch, a transposed on demand."""
-    return cache.kernel(Text(f"panel_product_{int(turned)}", PARAMS, module_text(code, turned)), _object)
+    made = Text(f"panel_product_{int(turned)}", PARAMS, (code, vector_bits()), lambda tile: module_text(tile[0], turned))
+    return cache.kernel(made, _object)
 
 
 def module_text(code: str, turned: bool) -> str:
