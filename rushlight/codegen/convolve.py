@@ -374,28 +374,29 @@ def one_tile(
 JOINED = 3         # a stretch of neighbouring pixels of the gradient: offset, length, place in the block
 
 
-def dot_text(tile: Tile, stride: int) -> str:
-    """dot(gradients, their stride, windows, pixels, result, its stride, adds): one register tile of outputs x window rows.
+def dot_text(tile: Tile) -> str:
+    """dot(gradients, their stride, windows, their stride, pixels, result, its stride, adds): one register tile of outputs x window rows.
 
     result[i, j] is gradient row i . window row j, added to what is there if `adds`.
     """
-    w = Writer("dot", [("ptr", "a"), ("i64", "a_row"), ("ptr", "b"), ("i64", "count"), ("ptr", "c"), ("i64", "c_row"), ("i1", "adds")], "internal ")
+    w = Writer("dot", [("ptr", "a"), ("i64", "a_row"), ("ptr", "b"), ("i64", "b_row"), ("i64", "count"), ("ptr", "c"), ("i64", "c_row"), ("i1", "adds")], "internal ")
     zero = Reg("zeroinitializer", tile.vector)
     number = tile.dot_rows * tile.dot_columns
     rows = [w.at(w["a"], w.mul(w["a_row"], r), tile.element) for r in range(tile.dot_rows)]
-    with w.loop(0, w["count"], tile.lanes, carry=[w["b"], *[zero] * number]) as p:
-        b, *sums = p.carry
-        right = [w.load(tile.vector, w.at(b, c * stride, tile.element), tile.size) for c in range(tile.dot_columns)]
+    columns = [w.at(w["b"], w.mul(w["b_row"], c), tile.element) for c in range(tile.dot_columns)]
+    with w.loop(0, w["count"], tile.lanes, carry=[zero] * number) as p:
+        sums = p.carry
+        right = [w.load(tile.vector, w.at(column, p.i, tile.element), tile.size) for column in columns]
         made = []
         for r in range(tile.dot_rows):
             left = w.load(tile.vector, w.at(rows[r], p.i, tile.element), tile.size)
             made += [w.fma(left, right[c], sums[r * tile.dot_columns + c]) for c in range(tile.dot_columns)]
-        p.next = [w.at(b, tile.lanes, tile.element), *made]
+        p.next = made
     whole = tile.dot_columns % tile.lanes == 0
     width = tile.lanes if whole else 1
     for r in range(tile.dot_rows):
         for c in range(0, tile.dot_columns, width):
-            sums = p.carry[1 + r * tile.dot_columns + c :][:width]
+            sums = p.carry[r * tile.dot_columns + c :][:width]
             value = w.horizontals(sums) if whole else w.horizontal(sums[0])
             place = w.at(w["c"], w.add(w.mul(w["c_row"], r), c), tile.element)
             old = w.select(w["adds"], w.load(value.type, place, tile.size), Reg("zeroinitializer" if whole else "0.0", value.type))
@@ -451,11 +452,11 @@ def weight_text(tile: Tile) -> str:
                     corner = w.at(result, w.add(w.mul(row, w["rows"]), j.i), tile.element)
                     fits = w.both(w.compare("sle", w.add(i.i, tile.dot_rows), outs), w.compare("sle", w.add(j.i, tile.dot_columns), depth))
                     with w.when(fits):
-                        w.call("dot", a, a_row, b, padded, corner, w["rows"], adds)
+                        w.call("dot", a, a_row, b, stride, padded, corner, w["rows"], adds)
                     with w.when(w.negate(fits)):
-                        w.call("dot", a, a_row, b, padded, edge, tile.dot_columns, Reg("false", "i1"))
+                        w.call("dot", a, a_row, b, stride, padded, edge, tile.dot_columns, Reg("false", "i1"))
                         add_edge(w, tile, corner, edge, w.sub(outs, i.i), w.sub(depth, j.i), adds)
-    parts = [w.text(), pack_text(tile, stride), dot_text(tile, stride), declarations(tile.lanes, tile.element)]
+    parts = [w.text(), pack_text(tile, stride), dot_text(tile), declarations(tile.lanes, tile.element)]
     return "\n".join(parts)
 
 

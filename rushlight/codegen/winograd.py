@@ -5,7 +5,8 @@ inputs likewise, products there, and results back. Refuses nothing: the planner 
 
 A tile of results is a correlation of a 6x6 window with the kernel, done by evaluating both at the points 0, +-a, +-b and infinity
 in each direction, multiplying, and interpolating (Winograd's minimal filtering). The usual points 0, +-1, +-2 lose three bits; with
-a = 1/sqrt(2) and b = sqrt(2) the error stays within about twice that of plain summation.
+a = 1/sqrt(2) and b = sqrt(2) the error stays within about twice that of plain summation. An element that is not finite makes all
+results of its tiles NaN.
 
 Memory between the kernels: weights [point, panel of outputs, channel, output of the panel], inputs [point, panel of tiles, channel,
 tile of the panel], products [point, panel of tiles, output, tile of the panel]: what a register tile reads lies together.
@@ -181,11 +182,11 @@ def input_text(tile: Tile) -> str:
     return "\n".join([w.text(), windows_text(tile, stride), declarations(tile.lanes, tile.element)])
 
 
-def windows_text(tile: Tile, stride: int) -> str:
-    """windows(target, runs, how many, plane): 6x6 windows of neighbouring tiles, as rows [element of the window, tile].
+def windows_text(tile: Tile, stride: int, size: int = 6) -> str:
+    """windows(target, runs, how many, plane): windows of neighbouring tiles, as rows [element of the window, tile].
 
-    A row of the input is laid out with its padding first; four tiles then take every fourth element of it, and the next tiles'
-    first two. What spills over the end of a run is written again by the next.
+    Windows are 6x6, or 4x4 without overlap. A row of the input is laid out with its padding first; four tiles then take every
+    fourth element of it, and the next tiles' first two. What spills over the end of a run is written again by the next.
     """
     w = Writer("windows", [("ptr", "target"), ("ptr", "runs"), ("i64", "number"), ("ptr", "plane"), ("ptr", "params")], "internal ")
     line = w.scratch(tile.element, 4 * BLOCK + 16 * tile.lanes)
@@ -194,20 +195,20 @@ def windows_text(tile: Tile, stride: int) -> str:
         run = w.at(w["runs"], w.mul(r.i, RUN), "i64")
         source, y, column, length, place = (w.load("i64", w.at(run, n, "i64"), 8) for n in (0, 2, 3, 4, 5))
         x = w.add(w.mul(column, 4), w["base_w"])
-        wide = w.add(w.mul(length, 4), 2)
+        wide = w.add(w.mul(length, 4), size - 4)
         left = w.min(w.max(w.sub(0, x), 0), wide)
         right = w.max(w.min(w.sub(w["in_w"], x), wide), left)
-        with w.loop(0, 6) as i:
+        with w.loop(0, size) as i:
             inside = w.compare("ult", w.add(y, i.i), w["in_h"])
             begin, end = w.select(inside, left, wide), w.select(inside, right, wide)
             fill_zeros(w, tile, line, Reg("0", "i64"), begin)
             own = w.at(w["plane"], w.total(source, w.mul(i.i, w["in_row"]), w.mul(begin, w["in_column"])), tile.element)
             copy_row(w, tile, w.at(line, begin, tile.element), own, w.sub(end, begin), w["in_column"])
             fill_zeros(w, tile, line, end, wide)
-            target = w.at(w["target"], w.add(w.mul(i.i, 6 * stride), place), tile.element)
+            target = w.at(w["target"], w.add(w.mul(i.i, size * stride), place), tile.element)
             with w.loop(0, length, tile.lanes) as j:
                 near, next_ = (w.load(f"<{4 * tile.lanes} x {tile.element}>", w.at(line, w.add(w.mul(j.i, 4), ahead), tile.element), tile.size) for ahead in (0, 4))
-                own = [w.every(near, 4, tile.lanes, k) for k in range(4)] + [w.every(next_, 4, tile.lanes, k) for k in range(2)]
+                own = [w.every(near, 4, tile.lanes, k) for k in range(4)] + [w.every(next_, 4, tile.lanes, k) for k in range(size - 4)]
                 for k, value in enumerate(own):
                     w.store(value, w.at(target, w.add(j.i, k * stride), tile.element), tile.size)
     return w.text()

@@ -18,7 +18,7 @@ from math import ceil, gcd, prod
 from typing import Any
 
 from .. import _C
-from ..codegen import convolve, depthwise, overlap, winograd
+from ..codegen import convolve, depthwise, overlap, winograd, winograd_weight
 from ..loops import expr
 from ..loops.nest import For, If, Nest, Store, operands, reduction, rows
 from .pointwise import compile_for
@@ -370,6 +370,34 @@ def tile_steps(walk: Walk, weights: Weights, bias: int | None, scratch: int, off
     return made, sum(sizes)
 
 
+def tile_weight_steps(walk: Walk, result: int, scratch: int) -> tuple[list[tuple], int]:
+    """Steps computing the weight gradient of a 3x3 convolution in tiles, and the elements needed in slot `scratch`."""
+    tile, points, block = convolve.tile_of("f32"), winograd.POINTS, winograd.BLOCK
+    size, outs, channels = tile.size, walk.outs, walk.channels
+    d, h, w = walk.axes
+    places = [Axis(a.size, ceil(a.count / 4), 4, a.base, 6, 1) for a in (h, w)]
+    inputs = Walk((d, *places), walk.source, walk.source, walk.images, 1, channels, channels)
+    flat = [Axis(a.count, ceil(a.count / 4), 4, 0, 4, 1) for a in (h, w)]
+    gradients = Walk((Axis(1, 1, 1, 0, 1, 1), *flat), walk.result, walk.result, walk.images, 1, outs, outs)
+    chunk = max(block, 2 * ROOM // (points * size * (channels + outs)) // block * block)
+    chunk = min(inputs.pixels, chunk)
+    line = ceil(chunk / 16) * 16 + 16       # not a power of two, so that rows do not compete for the same lines of a cache
+    sizes = [points * channels * line, (points * outs + tile.dot_rows) * line, points * outs * channels + 64]
+    spots = [(scratch, sum(sizes[:k]) * size) for k in range(3)]
+    made: list[tuple] = []
+    for first in range(0, inputs.pixels, chunk):
+        tiles = min(chunk, inputs.pixels - first)
+        blocks, padded = ceil(tiles / block), ceil(tiles / tile.lanes) * tile.lanes
+        for part, kernel, spot in ((inputs, winograd_weight.input_kernel(), spots[0]), (gradients, winograd_weight.gradient_kernel(), spots[1])):
+            across = part.axes[2]
+            rest = [first, tiles, blocks, 0, part.channels, 0, 0, 0, 0, 0, across.size, across.base, part.source.spatial[2], line]
+            made.append((kernel.address, [part.source.slot, spot], [*part.params(), *rest], blocks * ceil(part.channels / winograd.SLICE), 1, -1))
+        cuts = ceil(channels / 64)
+        made.append((winograd_weight.dots_kernel().address, [spots[1], spots[0], spots[2]], [outs, channels, padded, line, cuts, int(first > 0)], points * cuts, 1, -1))
+    made.append((winograd_weight.result_kernel().address, [spots[2], result], [outs, channels], outs, max(1, 16384 // channels), -1))
+    return made, sum(sizes)
+
+
 # --- steps ----------------------------------------------------------------------------------------------------------------
 
 
@@ -427,6 +455,8 @@ def weight_steps(code: str, walk: Walk, result: int, scratch: int) -> tuple[list
         step = depthwise_weight_step(code, walk, result)
         if step is not None:
             return [step], 0
+    if suits_tiles(code, walk):
+        return tile_weight_steps(walk, result, scratch)
     chunks = ceil(walk.rows / tile.dot_depth)
     parts = 1
     if walk.groups == 1 and walk.pixels * walk.outs * walk.rows > WORK:

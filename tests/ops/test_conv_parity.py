@@ -49,7 +49,7 @@ def test_random_geometries_agree_with_their_gradients(seed: int) -> None:
 
 
 @pytest.mark.parametrize("shape", [
-    (2, 64, 33, 20, 3, 1, 1, 1), (1, 3, 40, 24, 7, 2, 3, 1), (3, 96, 4, 40, 3, 1, 1, 1), (2, 40, 17, 3, 1, 1, 0, 1), (1, 1, 300, 5, 3, 1, 1, 1), (2, 12, 70, 12, 5, 2, 2, 12),
+    (2, 64, 33, 20, 3, 1, 1, 1), (1, 3, 40, 24, 7, 2, 3, 1), (3, 96, 4, 40, 3, 1, 1, 1), (21, 96, 4, 40, 3, 1, 1, 1), (2, 20, 50, 33, 3, 1, 0, 1), (3, 33, 29, 17, 3, 1, 2, 1), (2, 40, 17, 3, 1, 1, 0, 1), (1, 1, 300, 5, 3, 1, 1, 1), (2, 12, 70, 12, 5, 2, 2, 12),
 ])  # fmt: skip
 def test_blocks_and_edges_of_single_precision(shape: tuple) -> None:
     n, c, size, o, k, s, p, groups = shape
@@ -58,7 +58,7 @@ def test_blocks_and_edges_of_single_precision(shape: tuple) -> None:
     mine = [ours(t.float()).requires_grad_() for t in (x, w, b)]
     got = rl.nn.functional.conv2d(*mine, s, p, 1, groups)
     scale = want.abs().max()
-    assert (theirs(got).double() - want).abs().max() < 2e-6 * scale
+    assert (theirs(got).double() - want).abs().max() < 4e-6 * scale
     g = sample(*want.shape, seed=3)
     wanted = torch.autograd.grad(torch.nn.functional.conv2d(*(t.requires_grad_() for t in (x, w, b)), s, p, 1, groups), (x, w, b), g)
     for a, e in zip(rl.autograd.grad(got, mine, ours(g.float())), wanted, strict=True):

@@ -1,0 +1,142 @@
+"""The gradient of a 3x3 convolution's weight in tiles of 4x4 results, with a quarter of the multiplications.
+
+Enters: nothing but the processor. Leaves: four `Kernel`s, for float32: inputs at the points of winograd.py, output gradients
+likewise, dot products of both over tiles, and the weight's gradient from those. Refuses nothing: see op/convolve.py.
+
+Every rule here is the transpose of one there. Memory between the kernels: inputs [point, channel, tile] and gradients
+[point, output, tile], rows `line` elements apart; dots [point, output, channel].
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+
+from .cache import Kernel
+from .convolve import ABI, RUN, Tile, add_edge, clear_tail, dot_text, find_runs, load_params, load_pointers, make_kernel
+from .winograd import BLOCK, POINTS, SLICE, TILES, A, B, block_of, evaluate_input, in_both, windows_text
+from .writer import Reg, Writer, declarations
+
+ROWS = (*TILES, "line")
+DOTS = ("outs", "channels", "tiles", "line", "cuts", "adds")
+RESULT = ("outs", "channels")
+
+
+@functools.cache
+def input_kernel() -> Kernel:
+    """Operands: input, result; items (slice of channels, block of tiles)."""
+    return make_kernel("conv_winograd_rows", ROWS, "f32", functools.partial(rows_text, "conv_winograd_rows", 6, evaluate_input))
+
+
+@functools.cache
+def gradient_kernel() -> Kernel:
+    """Operands: output gradient, result; items (slice of outputs, block of tiles)."""
+    return make_kernel("conv_winograd_gradients", ROWS, "f32", functools.partial(rows_text, "conv_winograd_gradients", 4, evaluate_gradient))
+
+
+@functools.cache
+def dots_kernel() -> Kernel:
+    """Operands: gradients, inputs, result; items (point, cut of channels)."""
+    return make_kernel("conv_winograd_dots", DOTS, "f32", dots_text)
+
+
+@functools.cache
+def result_kernel() -> Kernel:
+    """Operands: dots, result [outs, channels, 3, 3]; items are outputs."""
+    return make_kernel("conv_winograd_result", RESULT, "f32", result_text)
+
+
+def evaluate_gradient(w: Writer, y: Sequence[Reg]) -> list[Reg]:
+    """Four gradients to their six points: interpolation, transposed."""
+    k = functools.partial(w.constant, y[0].type)
+    made = [y[0]]
+    for point in (A, B):
+        even, odd = w.fma(k(point**2), y[2], y[0]), w.fma(k(point**2), y[3], y[1])
+        made += [w.fma(k(point), odd, even), w.fma(k(-point), odd, even)]
+    return [*made, y[3]]
+
+
+def collect(w: Writer, u: Sequence[Reg]) -> list[Reg]:
+    """Dots at six points to three weights: their evaluation, transposed."""
+    k = functools.partial(w.constant, u[0].type)
+    divisors = [2 * p * p * (p * p - q * q) for p, q in ((A, B), (B, A))]
+    plus, minus = [w.fadd(u[1], u[2]), w.fadd(u[3], u[4])], [w.fsub(u[1], u[2]), w.fsub(u[3], u[4])]
+    first, last = u[0], u[5]
+    for point, divisor, value in zip((A, B), divisors, plus, strict=True):
+        first, last = w.fma(k(1 / divisor), value, first), w.fma(k(point * point / divisor), value, last)
+    middle = w.fma(k(A / divisors[0]), minus[0], w.fmul(k(B / divisors[1]), minus[1]))
+    return [first, middle, last]
+
+
+def rows_text(name: str, size: int, rule: Callable, tile: Tile) -> str:
+    """Windows of `size` x `size` at their points, in rows of tiles that end with zeros to a whole vector."""
+    stride = BLOCK + tile.lanes
+    w = Writer(name, ABI)
+    windows = w.scratch(tile.element, POINTS * stride)
+    runs, offsets = w.scratch("i64", RUN * BLOCK), w.scratch("i64", BLOCK)
+    load_params(w, ROWS)
+    load_pointers(w, "input", "result")
+    step = w.mul(w["channels"], w["line"])
+    with w.loop(w["begin"], w["end"]) as item:
+        part, block, first, count = block_of(w, item.i)
+        number = find_runs(w, runs, offsets, first, count)
+        padded = w.mul(w.div(w.add(count, tile.lanes - 1), tile.lanes), tile.lanes)
+        channel0 = w.mul(part, SLICE)
+        with w.loop(channel0, w.min(w.add(channel0, SLICE), w["channels"])) as c:
+            w.call("windows", windows, runs, number, w.at(w["input"], w.mul(c.i, w["in_channel"]), tile.element), w["params"])
+            clear_tail(w, tile, windows, Reg("0", "i64"), Reg(str(size * size), "i64"), stride, count, padded)
+            own = w.at(w["result"], w.add(w.mul(c.i, w["line"]), w.mul(block, BLOCK)), tile.element)
+            with w.loop(0, padded, tile.lanes) as v:
+                source, target = w.at(windows, v.i, tile.element), w.at(own, v.i, tile.element)
+                for row in in_both(w, rule, size, lambda i, j: w.load(tile.vector, w.at(source, (i * size + j) * stride, tile.element), tile.size)):  # noqa: B023
+                    for value in row:
+                        w.store(value, target, tile.size)
+                        target = w.at(target, step, tile.element)
+    return "\n".join([w.text(), windows_text(tile, stride, size), declarations(tile.lanes, tile.element)])
+
+
+def dots_text(tile: Tile) -> str:
+    """One matrix product per point, over tiles; results are set, or added to those of the chunk of tiles before."""
+    w = Writer("conv_winograd_dots", ABI)
+    edge = w.scratch(tile.element, tile.dot_rows * tile.dot_columns)
+    load_params(w, DOTS)
+    load_pointers(w, "gradients", "inputs", "result")
+    w["rows"] = w["channels"]
+    line, adds = w["line"], w.compare("eq", w["adds"], 1)
+    per_cut = w.mul(w.div(w.add(w["channels"], w.sub(w.mul(w["cuts"], tile.dot_columns), 1)), w.mul(w["cuts"], tile.dot_columns)), tile.dot_columns)
+    with w.loop(w["begin"], w["end"]) as item:
+        point, cut = w.div(item.i, w["cuts"]), w.rem(item.i, w["cuts"])
+        left = w.at(w["gradients"], w.mul(w.mul(point, w["outs"]), line), tile.element)
+        right = w.at(w["inputs"], w.mul(w.mul(point, w["channels"]), line), tile.element)
+        result = w.at(w["result"], w.mul(w.mul(point, w["outs"]), w["channels"]), tile.element)
+        begin = w.mul(cut, per_cut)
+        with w.loop(begin, w.min(w.add(begin, per_cut), w["channels"]), tile.dot_columns) as j, w.loop(0, w["outs"], tile.dot_rows) as i:
+            a, b = w.at(left, w.mul(i.i, line), tile.element), w.at(right, w.mul(j.i, line), tile.element)
+            corner = w.at(result, w.add(w.mul(i.i, w["channels"]), j.i), tile.element)
+            rows, columns = w.sub(w["outs"], i.i), w.sub(w["channels"], j.i)
+            fits = w.both(w.compare("sge", rows, tile.dot_rows), w.compare("sge", columns, tile.dot_columns))
+            with w.when(fits):
+                w.call("dot", a, line, b, line, w["tiles"], corner, w["channels"], adds)
+            with w.when(w.negate(fits)):
+                w.call("dot", a, line, b, line, w["tiles"], edge, tile.dot_columns, Reg("false", "i1"))
+                add_edge(w, tile, corner, edge, rows, columns, adds)
+    return "\n".join([w.text(), dot_text(tile), declarations(tile.lanes, tile.element)])
+
+
+def result_text(tile: Tile) -> str:
+    """Channels are the lanes; their 3x3 weights are stored one by one."""
+    w = Writer("conv_winograd_result", ABI)
+    square = w.scratch(tile.element, 9 * tile.lanes)
+    load_params(w, RESULT)
+    load_pointers(w, "dots", "result")
+    step = w.mul(w["outs"], w["channels"])
+    with w.loop(w["begin"], w["end"]) as o, w.loop(0, w["channels"], tile.lanes) as c:
+        source = w.at(w["dots"], w.add(w.mul(o.i, w["channels"]), c.i), tile.element)
+        made = in_both(w, collect, 6, lambda i, j: w.load(tile.vector, w.at(source, w.mul(step, i * 6 + j), tile.element), tile.size))  # noqa: B023
+        for n, value in enumerate(value for row in made for value in row):
+            w.store(value, w.at(square, n * tile.lanes, tile.element), tile.size)
+        target = w.at(w["result"], w.mul(w.add(w.mul(o.i, w["channels"]), c.i), 9), tile.element)
+        with w.loop(0, w.min(w.sub(w["channels"], c.i), tile.lanes)) as lane, w.loop(0, 9) as n:
+            value = w.load(tile.element, w.at(square, w.add(w.mul(n.i, tile.lanes), lane.i), tile.element), tile.size)
+            w.store(value, w.at(target, w.add(w.mul(lane.i, 9), n.i), tile.element), tile.size)
+    return "\n".join([w.text(), declarations(tile.lanes, tile.element)])
