@@ -12,10 +12,12 @@ lanes of a vector where the processor's multiply-add can (AArch64), and broadcas
 from __future__ import annotations
 
 import functools
+import hashlib
+from typing import NamedTuple
 
 from . import cache
 from .cache import Kernel
-from .convolve import ABI, Text, _object, vector_bits
+from .convolve import ABI, vector_bits
 from .writer import Reg, Writer, declarations
 
 PARAMS = ("m", "n", "k", "lda", "ldb", "ldc", "turned_a", "turned_b", "batch_a", "batch_b", "batch_c", "alpha", "beta", "rows", "columns")
@@ -23,11 +25,29 @@ ROWS = {128: (8, 4, 1), 256: (4, 1), 512: (8, 4, 1)}     # rows of a register ti
 TILE = [("ptr", "a"), ("ptr", "b"), ("ptr", "c"), ("i64", "k"), ("i64", "lda"), ("i64", "ldb"), ("i64", "ldc")]
 
 
+class PanelProduct(NamedTuple):
+    """What the kernel cache asks of a nest: a name, parameters and a digest. The text is written when it is compiled."""
+
+    name: str
+    params: tuple[str, ...]
+    code: str
+    turned: bool
+
+    def digest(self) -> bytes:
+        """What the text depends on; the cache's key holds the generator's sources besides."""
+        return hashlib.blake2b(repr((self, vector_bits())).encode(), digest_size=16).digest()
+
+
 @functools.cache
 def product_kernel(code: str, turned: bool) -> Kernel:
     """c = alpha * a @ b + beta * c for every matrix of a batch, a transposed on demand."""
-    made = Text(f"panel_product_{int(turned)}", PARAMS, (code, vector_bits()), lambda tile: module_text(tile[0], turned))
-    return cache.kernel(made, _object)
+    return cache.kernel(PanelProduct(f"panel_product_{int(turned)}", PARAMS, code, turned), _object)
+
+
+def _object(product: PanelProduct) -> bytes:
+    from .cpu import compile_ir, host_target
+
+    return compile_ir(f'target triple = "{host_target().triple}"\n{module_text(product.code, product.turned)}', host_target(), "object")
 
 
 def module_text(code: str, turned: bool) -> str:

@@ -52,7 +52,8 @@ class TileProduct:
     params = ("m", "n", "blocks_k", "blocks_n", "row", "slice", "part_m", "part_n", "group", "parts_n", "strip", "step", "half", "pitch")
 
     def digest(self) -> bytes:
-        return hashlib.blake2b(module_text("host").encode(), digest_size=16).digest()
+        """The cache's key holds the generator's sources besides."""
+        return hashlib.blake2b(self.name.encode(), digest_size=16).digest()
 
 
 def product_kernel() -> Kernel:

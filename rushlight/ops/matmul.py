@@ -438,6 +438,11 @@ class Bilinear(Composite):
 # --- add and multiply ------------------------------------------------------------------------------------------------------------
 
 
+def rounds_once(a: Any, work: int) -> bool:
+    """Whether product and addend of a half type are summed in single precision: always, but where tile registers do better."""
+    return a.dtype in _HALF and a.device.type == "cpu" and not on_tiles(a, work, 1)
+
+
 class _AddProduct(Extern):
     """beta * input + alpha * (a @ b): the addend is written first, the product accumulates onto it."""
 
@@ -470,6 +475,9 @@ class _AddProduct(Extern):
 
     def run(self, input, a, b, beta, alpha):
         self.check(input, a, b)
+        if rounds_once(a, a.shape[-2] * a.shape[-1] * b.shape[-1]) and beta != 0:
+            wide = find_op(self.name)(*(t.to(_C.float32) for t in (input, a, b)), beta=beta, alpha=alpha)
+            return wide.to(a.dtype)
         product = a @ b
         if alpha != 1:
             product = product * alpha
@@ -642,6 +650,8 @@ class Linear(_AddProduct):
 
     def run(self, input, weight, bias):
         self.check_linear(input, weight, bias)
+        if bias is not None and rounds_once(input, input.numel() * weight.numel()):
+            return find_op("linear")(*(t.to(_C.float32) for t in (input, weight, bias))).to(input.dtype)
         product = input @ (weight.t() if weight.ndim == 2 else weight)
         return product if bias is None else product + bias
 
