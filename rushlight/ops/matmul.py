@@ -152,7 +152,7 @@ class _Product(Extern):
         return self.run_dense(a, b)
 
     def run_dense(self, a: Any, b: Any) -> Any:
-        if a.shape[-1] == 0:
+        if 0 in a.shape or 0 in b.shape:
             left, right = a.shape[:-1], b.shape[-1:] if b.ndim > 1 else ()
             batch = broadcast_batch(self.name, tuple(a.shape[:-2]), tuple(b.shape[:-2]))
             return a.new_zeros((*batch, *left[-1:], *right))
