@@ -16,7 +16,7 @@ from parity import agree, gradients_agree, ours  # noqa: E402
 
 import rushlight as rl  # noqa: E402
 
-SIZES = [((10, 12), (7, 5)), ((10, 12), (23, 31)), ((64, 50), (20, 13)), ((5, 5), (5, 9)), ((8, 9), (16, 27)), ((9, 1), (4, 3))]
+SIZES = [((10, 12), (7, 5)), ((10, 12), (23, 31)), ((64, 50), (20, 13)), ((5, 5), (5, 9)), ((8, 9), (16, 27)), ((24, 40), (48, 20)), ((40, 12), (10, 48)), ((9, 1), (4, 3))]
 CORNERS = {"nearest": (None,), "nearest-exact": (None,), "area": (None,), "lanczos": (False,)}
 
 
@@ -39,6 +39,8 @@ def test_interpolation_in_both_memory_orders(mode: str) -> None:
                 agree(call, x, rtol=1e-11, what=f"{size} {out} {corners} {antialias}")
                 assert call(rl, ours(x)).stride() == call(torch, x).stride()
     gradients_agree(lambda m, x: m.nn.functional.interpolate(x, (9, 30), mode=mode, antialias=mode == "lanczos"), image(1, 2, 12, 17))
+    for out in (40, 10):
+        gradients_agree(lambda m, x, out=out: m.nn.functional.interpolate(x, (5, out), mode=mode, antialias=mode == "lanczos"), image(1, 2, 4, 20))
 
 
 @pytest.mark.parametrize("mode", ["nearest", "bilinear", "bicubic"])

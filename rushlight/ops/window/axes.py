@@ -204,6 +204,44 @@ def phased_part(axis: Axis) -> Phases | None:
     return Phases(low, max(low, high), taps)
 
 
+class Pattern(NamedTuple):
+    """Windows that repeat, as those of an image doubled or halved do.
+
+    Of the steps [low, high), step m writes outputs m * up + k from windows that start at m * down + windows[k][0] and have the
+    weights windows[k][1].
+    """
+
+    low: int
+    high: int
+    up: int
+    down: int
+    windows: tuple[tuple[int, tuple[float, ...]], ...]
+
+
+@lru_cache(maxsize=1024)
+def pattern_of(axis: Axis) -> Pattern | None:
+    """How a weighted axis repeats itself, or None if it does not for most of its length."""
+    table, source, target = table_of(axis), axis.source, axis.target
+    for factor in (2, 4) if table.weights is not None else ():
+        if target == factor * source:
+            up, down, steps = factor, 1, source
+        elif source == factor * target:
+            up, down, steps = 1, factor, target
+        else:
+            continue
+
+        def windows(m: int) -> tuple:
+            places = range(m * up, m * up + up)   # noqa: B023  called at once
+            return tuple((table.starts[o] - m * down, tuple(table.weights[o])) for o in places)   # noqa: B023
+
+        middle = windows(steps // 2)
+        same = [windows(m) == middle for m in range(steps)]
+        low = next((m + 1 for m in range(steps // 2, -1, -1) if not same[m]), 0)
+        high = next((m for m in range(steps // 2, steps) if not same[m]), steps)
+        return Pattern(low, high, up, down, middle) if 2 * (high - low) >= steps else None
+    return None
+
+
 # Tables as bytes ----------------------------------------------------------------------------------------------------------
 
 

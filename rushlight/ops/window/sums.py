@@ -21,7 +21,19 @@ from rushlight.op.definition import KIND_PLANNED, OpDefinition
 from rushlight.op.pointwise import compile_for, compute_code
 from rushlight.op.reduction import GRAIN, as_step, product
 
-from .axes import Axis, Constants, Table, floats, integers, pack, phased_part, regular_part, table_of, unpack
+from .axes import (
+    Axis,
+    Constants,
+    Table,
+    floats,
+    integers,
+    pack,
+    pattern_of,
+    phased_part,
+    regular_part,
+    table_of,
+    unpack,
+)
 from .layout import ZERO, channels_last_strides, dense, in_order, is_channels_last, is_dense, nested, unravel
 
 UNROLLED = 8    # taps of a window written out one by one
@@ -40,6 +52,7 @@ class Form(NamedTuple):
     masked: bool                    # written-out windows may be shorter than `taps`
     picks: bool = False             # every window is one element: nothing is added
     phases: tuple[tuple[int, int], ...] = ()   # the regular windows of a flipped pool along the last dim
+    pattern: tuple[int, int, tuple] = (0, 0, ())   # factors and windows of a last dim that repeats itself
 
 
 class WindowSum(OpDefinition):
@@ -97,7 +110,8 @@ class WindowSum(OpDefinition):
         grain = max(1, GRAIN // max(1, work))
         regular = regular_part(axes[-1])
         phases = phased_part(axes[-1])
-        low, high, padding = (regular.low, regular.high, regular.padding) if regular else (phases.low, phases.high, 0) if phases else (0, 0, 0)
+        stretch = regular or phases or (pattern_of(axes[-1]) if form.pattern[0] else None)
+        low, high, padding = (stretch.low, stretch.high, regular.padding if regular else 0) if stretch else (0, 0, 0)
         params += [grain, low, high, padding]
         scratch = (-(-extent // grain), axes[-1].source) if len(axes) > 1 else (1,)
         slots.append(("temp", _C.int64 if ints else dtype_of(compute), scratch, None, 0, 0))
@@ -131,6 +145,9 @@ def choose_form(axes: Sequence[Axis], tables: Sequence[Table], channels: bool) -
     phases = phased_part(last)
     if phases is not None and phases.high - phases.low >= 4 and sum(b - a + 1 for a, b in phases.taps) <= MOST_PHASES:
         return Form(False, (*weighted[:-1], False), divided, 0, 0, False, False, phases.taps)
+    pattern = pattern_of(last)
+    if pattern is not None and pattern.high - pattern.low >= 8 and sum(len(weights) for _, weights in pattern.windows) <= MOST_PHASES:
+        return Form(False, weighted, divided, 0, 0, False, False, (), (pattern.up, pattern.down, pattern.windows))
     if weighted[-1] and 0 < table.taps <= UNROLLED and last.target >= 8:
         return Form(False, weighted, divided, 0, table.taps, min(table.counts) < table.taps)
     return Form(False, weighted, divided, 0, 0, False)
@@ -306,6 +323,9 @@ def along_row(box: Boxes, read: Any, last: int) -> list[Statement]:
     if form.phases:
         step = const(len(form.phases), "i64")
         return [loop("a", ZERO, var("low") * step), whole_steps(box, read, store), loop("b", var("high") * step, end)]
+    if form.pattern[0]:
+        step = const(form.pattern[0], "i64")
+        return [loop("a", ZERO, var("low") * step), repeated_windows(box, read, store), loop("b", var("high") * step, end)]
     if not form.taps:
         return [loop("a", ZERO, end)]
     total = None
@@ -316,6 +336,19 @@ def along_row(box: Boxes, read: Any, last: int) -> list[Statement]:
             x = select(ne(weight, const(0, compute)), x, const(0, compute))
         total = x if total is None else total + x
     return [For("j", ZERO, end, (Local("j.first", box.first(last, var("j"))), store(var("j"), total)), vector=True)]
+
+
+def repeated_windows(box: Boxes, read: Any, store: Any) -> For:
+    """Windows whose weights repeat from step to step, so that they are part of the code."""
+    up, down, windows = box.form.pattern
+    stores: list[Statement] = []
+    for k, (first, weights) in enumerate(windows):
+        total = None
+        for t, weight in enumerate(weights):
+            x = read(var("w") * const(down, "i64") + const(first + t, "i64")) * const(weight, box.compute)
+            total = x if total is None else total + x
+        stores.append(store(var("w") * const(up, "i64") + const(k, "i64"), const(0, box.compute) if total is None else total))
+    return For("w", var("low"), var("high"), tuple(stores), vector=up == 1)
 
 
 def whole_steps(box: Boxes, read: Any, store: Any) -> For:
