@@ -270,6 +270,12 @@ class Index(Indexed):
     schema = "index(Tensor input, Tensor?[] indices) -> Tensor"
     function = method = False
 
+    def plan(self, args):
+        input, indices = args
+        if any(i is not None and i.device != input.device and i.device.type == "cpu" for i in indices):
+            return None   # indices from the host serve any device: moved there below
+        return super().plan(args)
+
     def prepare(self, args):
         input, indices = args
         if any(i is not None and i.dtype in (_C.bool, _C.uint8) for i in indices):
@@ -283,7 +289,7 @@ class Index(Indexed):
         if mask is not None and _C.view_strides(input, flat := flat_shape(input, mask)) is not None:
             places = find_op("nonzero")(mask.reshape(-1)).view(-1)
             return input.view(flat).index_select(0, places)
-        found = index_tensors("index", input, indices)
+        found = [None if i is None else i.to(input.device) for i in index_tensors("index", input, indices)]
         if not input.ndim and len(found) == 1:   # a 0-d mask over a 0-d tensor
             return input.unsqueeze(0).index_select(0, found[0])
         return find_op("index")(input, found)
