@@ -288,7 +288,7 @@ class Index(Indexed):
         mask = leading_mask(input, indices)
         if mask is not None and _C.view_strides(input, flat := flat_shape(input, mask)) is not None:
             places = find_op("nonzero")(mask.reshape(-1)).view(-1)
-            return input.view(flat).index_select(0, places)
+            return input.view(flat).index_select(0, places.to(input.device))
         found = [None if i is None else i.to(input.device) for i in index_tensors("index", input, indices)]
         if not input.ndim and len(found) == 1:   # a 0-d mask over a 0-d tensor
             return input.unsqueeze(0).index_select(0, found[0])
