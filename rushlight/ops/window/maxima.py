@@ -12,11 +12,11 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from rushlight import _C
-from rushlight.loops.expr import Value, and_, cast, const, ge, gt, idiv, load, lt, min_, ne, or_, select, var
+from rushlight.loops.expr import Value, and_, cast, const, eq, ge, gt, idiv, load, lt, min_, ne, or_, select, var
 from rushlight.loops.nest import Assign, Check, For, Local, Nest, Statement, Store, operands, rows
 from rushlight.op import find_op
 from rushlight.op.definition import KIND_PLANNED, OpDefinition
-from rushlight.op.pointwise import compile_for, compute_code
+from rushlight.op.pointwise import BY_CODE, compile_for, compute_code
 from rushlight.op.reduction import GRAIN, as_step, product
 from rushlight.ops.reduction.extremes import lowest
 
@@ -27,6 +27,7 @@ UNROLLED = 8
 INDEX_CODE = {0: None, 32: "i32", 64: "i64"}
 INDEX_TYPE = {32: _C.int32, 64: _C.int64}
 BLOCK = 64    # channels one scatter handles
+MANY = 9      # elements of a box past which its columns are worth a pass of their own
 
 
 class Form(NamedTuple):
@@ -38,6 +39,7 @@ class Form(NamedTuple):
     stride: int       # of whole windows along the last dim; 0: all windows come from the table
     dilation: int     # of those windows
     taps: int
+    columns: bool = False   # the columns of a box are searched first, in vectors, and then their winners
 
 
 class WindowMax(OpDefinition):
@@ -72,27 +74,33 @@ class WindowMax(OpDefinition):
         slots = [("new", dtype, shape, strides, 0, 0) for dtype in (input.dtype, INDEX_TYPE[index])]
         if device.type == "meta" or 0 in shape:
             return _C.Plan(1, device, slots, [], False)
-        form = choose_form(axes, channels, INDEX_CODE[index])
+        tables, constants = [table_of(axis) for axis in axes], Constants()
+        form = choose_form(axes, [t.taps for t in tables], channels, INDEX_CODE[index])
         key = (form, input.dtype.code, device.type)
         kernel = self.kernels.get(key)
         if kernel is None:
             kernel = self.kernels[key] = as_step(compile_for(device, max_nest(form, input.dtype.code)))
-        tables, constants = [table_of(axis) for axis in axes], Constants()
         places = [constants.add(integers([*t.starts, *t.counts])) for t in tables]
         params = [n for axis in axes for n in (axis.out, axis.size, axis.d if axis.rule == POOL else 1)]
         regular = regular_part(axes[-1])
         work = product(t.taps for t in tables) * (shape[1] if channels else space[-1])
         extent = shape[0] * product(space) if channels else product(shape[:-1])
         params += [shape[1]] if channels else [regular.low, regular.high, regular.padding] if regular else [0, 0, 0]
-        step = (kernel, [0, *places, 1, 2], params, extent, max(1, GRAIN // max(1, work)), -1, bytes(constants.data))
-        return _C.Plan(1, device, slots, [step], False)
+        grain = max(1, GRAIN // max(1, work))
+        if form.columns:
+            params.append(grain)
+            scratch = (-(-extent // grain), axes[-1].size)
+            slots += [("temp", dtype, scratch, None, 0, 0) for dtype in (BY_CODE[compute_code(input.dtype.code)], INDEX_TYPE[index])]
+        operand_slots = [0, *places, *range(1, 1 + len(slots))]
+        return _C.Plan(1, device, slots, [(kernel, operand_slots, params, extent, grain, -1, bytes(constants.data))], False)
 
 
-def choose_form(axes: Sequence[Axis], channels: bool, index: str | None) -> Form:
+def choose_form(axes: Sequence[Axis], taps: Sequence[int], channels: bool, index: str | None) -> Form:
     """The kernel that serves these windows."""
     regular = None if channels else regular_part(axes[-1])
     if regular is None or regular.high - regular.low < 8 or regular.stride > 8 or axes[-1].d > 4 or regular.taps > UNROLLED:
-        return Form(channels, len(axes), index, 0, 0, 0)
+        columns = not channels and len(axes) > 1 and product(taps) >= MANY and axes[-1].size >= 8
+        return Form(channels, len(axes), index, 0, 0, 0, columns)
     return Form(channels, len(axes), index, regular.stride, axes[-1].d, regular.taps)
 
 
@@ -176,11 +184,47 @@ def max_nest(form: Form, code: str) -> Nest:
         plane = plane * var(f"m{d}")
     body = [*unravel(var("i"), search.targets[:-1], "o"), *search.windows(outer), Local("plane", plane)]
     end = var(search.targets[-1])
+    if form.columns:
+        body += search_columns(search)
+        signature = (*signature, *operands([], [], [search.compute, search.index]))
+        return Nest("window_max_columns", signature, (*search.params, "low", "high", "padding", "grain"), rows(*body))
     if form.stride:
         body += [search_row(search, "a", ZERO, var("low")), whole_windows(search), search_row(search, "b", var("high"), end)]
     else:
         body += [search_row(search, "a", ZERO, end)]
     return Nest("window_max", signature, (*search.params, "low", "high", "padding"), rows(*body))
+
+
+def search_columns(search: Search) -> list[Statement]:
+    """The best of every column of the box's rows, kept in scratch rows; then the best columns of each window."""
+    last, compute, index = search.count - 1, search.compute, search.index
+    width, end, outer = var(f"m{last}"), var(search.targets[last]), range(last)
+    values, places = search.out + 2, search.out + 3
+    row = search.flat(outer, start=False) * width
+    x = cast(load(0, var("plane") + row + var("x"), search.code), compute)
+    found = nested([(f"k{d}", var(f"length{d}")) for d in outer], search.consider(x, cast(row, index) + var("x.index", index), "x.", "x.k"))
+    own = var("own") + var("x")
+    column = For("x", ZERO, width, (
+        Local("x.index", cast(var("x"), index)), *search.start(search.flat(outer, start=True) * width + var("x"), "x."), *found,
+        Store(values, own, var("x.best", compute)), Store(places, own, var("x.at", index)),
+    ), vector=True)  # fmt: skip
+    at = var("own") + var("a.first") + var("a.t") * search.step(last)
+    value, place = var("a.x", compute), var("a.place", index)
+    best, known = var("a.best", compute), var("a.at", index)
+    # Columns come in order, rows do not: of equals the one with the lower position was first, of NaN the higher was last.
+    wins = or_(gt(value, best), and_(eq(value, best), lt(place, known)))
+    if compute[0] == "f":
+        wins = or_(wins, and_(ne(value, value), or_(eq(best, best), gt(place, known))))
+    take = (
+        Local("a.x", load(values, at, compute)), Local("a.place", load(places, at, index)), Local("a.wins", wins),
+        Assign("a.best", select(var("a.wins", "b1"), value, best)), Assign("a.at", select(var("a.wins", "b1"), place, known)),
+    )  # fmt: skip
+    start = search.flat(outer, start=True) * width + var("a.first")
+    windows = For("a", ZERO, end, (
+        Local("a.first", search.first(last, var("a"))), *search.start(start, "a."),
+        For("a.t", ZERO, search.length(last, var("a")), take), *search.stores(var("i") * end + var("a"), "a."),
+    ))  # fmt: skip
+    return [Local("own", idiv(var("begin"), var("grain")) * width), column, windows]
 
 
 def search_row(search: Search, name: str, low: Value, high: Value) -> For:
