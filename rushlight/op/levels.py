@@ -119,7 +119,7 @@ interpreters: dict[str, Callable] = {}   # kind of level -> function(level, over
 
 def readable(t: Any) -> bool:
     """Whether elements may be looked at now: not without data, and not where tensors stand for batches."""
-    return t.device.type != "meta" and not any(level.kind == "vmap" for level in state.stack)
+    return not t.is_meta and not any(level.kind == "vmap" for level in state.stack)
 
 
 def refresh() -> None:

@@ -131,7 +131,7 @@ def thing(x: Any, memo: dict[Any, Any] | None = None) -> Any:
         return function(x)
     if isinstance(x, torch.nn.PairwiseDistance):
         return lambda a, b: resolve("nn.functional.pairwise_distance")(a, b, x.norm, x.eps, x.keepdim)
-    if isinstance(x, torch.nn.LinearCrossEntropyOptions):
+    if type(x).__name__ == "LinearCrossEntropyOptions":
         return resolve("nn.LinearCrossEntropyOptions")(**{f: thing(getattr(x, f)) for f in x.__dataclass_fields__})
     return x
 
