@@ -557,7 +557,10 @@ def copy_nest(source: str, target: str, rank: int, backwards: bool = False) -> N
         read, store = read + at * var(reads[d]), store + at * var(stores[d])
         item = idiv(item, var(sizes[d])) if d else item
     move = Store(1, store, cast(load(0, read, source), target))
-    body = rows(move, vector=not backwards) if rank == 1 else rows(For("j", ZERO, var(sizes[-1]), (move,), vector=not backwards))
+    if rank == 1:
+        body = rows(move, vector=not backwards)
+    else:
+        body = rows(*(unrolled("j", ZERO, var(sizes[-1]), move) if backwards else [For("j", ZERO, var(sizes[-1]), (move,), vector=True)]))
     return Nest("copy", operands([source], [target]), (*sizes, *reads, *stores), body)
 
 
