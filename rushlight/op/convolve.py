@@ -327,6 +327,7 @@ def depthwise_weight_step(code: str, walk: Walk, result: int) -> tuple | None:
 
 ROOM = 4 << 20           # bytes of transformed inputs and products that go from kernel to kernel: they should stay in a cache
 LEAST = 1 << 22          # multiply-adds from which the transforms pay
+MOST = 1 << 27           # bytes that transformed weights may take: four times the weights
 
 
 def suits_tiles(code: str, walk: Walk) -> bool:
@@ -337,7 +338,8 @@ def suits_tiles(code: str, walk: Walk) -> bool:
     if any(a.taps != 3 or a.step != 1 or abs(a.tap_step) != 1 or a.every != 1 or a.tap_every != 1 for a in (h, w)):
         return False
     padded = walk.images * ceil(h.count / 4) * ceil(w.count / 4) * 16
-    return walk.pixels * walk.outs * walk.rows >= LEAST and padded <= 2.5 * walk.pixels
+    transformed = 4 * winograd.POINTS * walk.channels * walk.outs
+    return walk.pixels * walk.outs * walk.rows >= LEAST and padded <= 2.5 * walk.pixels and transformed <= MOST
 
 
 def tile_steps(walk: Walk, weights: Weights, bias: int | None, scratch: int, offset: int) -> tuple[list[tuple], int]:
