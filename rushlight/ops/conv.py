@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 from itertools import product as combinations
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 from .. import _C
 from ..op import Composite, Extern, Meta, batching, find_op
@@ -31,11 +31,13 @@ from ..op.convolve import (
     weight_steps,
 )
 from ..op.definition import KIND_PLANNED
+from ..op.indexed import copy_steps
 from ..op.levels import behind
 from ..op.pointwise import check_devices
 from .copy import ordered_strides, prefers_channels_last
 
 _HALF = (_C.float16, _C.bfloat16)
+TURNED = 1 << 14         # elements from which a copy with other strides is worth its time
 
 
 # --- sizes and refusals -----------------------------------------------------------------------------------------------------
@@ -171,9 +173,19 @@ class Convolution(Extern):
         code = input.dtype.code
         if input.device.type != "cpu" or code not in PLANNED or (bias is not None and not bias._is_contiguous()):
             return None
-        strides = strides or ordered_strides(shape, range(len(shape) - 1, -1, -1))
-        steps, needed = conv_steps(input, weight, None if bias is None else 2, shape, strides, window, transposed, inputs)
-        return _C.Plan(inputs, input.device, [*slots, ("temp", input.dtype, (needed,), None, -1, 0)], steps)
+        temps = Temporaries(inputs, input.device)
+        source, place = temps.dense(input, 0)
+        rows = ordered_strides(shape, range(len(shape) - 1, -1, -1))
+        turns = strides is not None and prod(shape) >= TURNED
+        target = temps.new(input.dtype, shape) if turns else inputs
+        made, needed = conv_steps(source, place, weight, None if bias is None else 2, shape, rows if turns else strides or rows, window, transposed, target, temps.next)
+        temps.new(input.dtype, (needed,))
+        steps = [*temps.steps, *made]
+        if turns:   # channels go last, where they lie densely
+            order = (0, *range(2, len(shape)), 1)
+            turned = Dense(tuple(shape[d] for d in order), tuple(rows[d] for d in order), input.dtype)
+            steps += copy_steps(input.device, turned, target, (inputs, 0), tuple(strides[d] for d in order))
+        return _C.Plan(inputs, input.device, [*slots, *temps.slots], steps)
 
     def run(self, input, weight, bias, stride, padding, dilation, transposed, output_padding, groups):
         rest = (stride, padding, dilation, transposed, output_padding, groups)
@@ -235,26 +247,67 @@ def cut(made: Any, like: Any) -> Any:
     return made if made.shape[2:] == like.shape[2:] else made[(..., *(slice(n) for n in like.shape[2:]))]
 
 
-def conv_steps(input: Any, weight: Any, bias: int | None, shape: tuple[int, ...], strides: tuple[int, ...], window: Window, transposed: bool, out: int) -> tuple[list[tuple], int]:
-    """Steps of a convolution, and the elements they need in the slot after `out`."""
+def conv_steps(
+    input: Any, place: int, weight: Any, bias: int | None, shape: tuple[int, ...], strides: tuple[int, ...], window: Window, transposed: bool, out: int, scratch: int
+) -> tuple[list[tuple], int]:
+    """Steps of a convolution from slot `place` to slot `out`, and the elements they need in slot `scratch`."""
     code, groups, sizes, spatial = input.dtype.code, window.groups, tuple(input.shape[2:]), tuple(shape[2:])
     channels, outs = input.shape[1] // groups, shape[1] // groups
-    source, result = array_of(0, input.stride(), channels), array_of(out, strides, outs)
+    source, result = array_of(place, input.stride(), channels), array_of(out, strides, outs)
     ws = weight.stride()
     if transposed:
         weights = Weights(1, ws[0] * channels, ws[1], ws[0], tuple(ws[2:]))
-        if suits_overlap(outs, channels, weights, window, input.itemsize, prod(sizes)):
-            return overlap_steps(code, source, sizes, result, tuple(shape[1:]), shape[0], channels, weights, window, bias, out + 1)
+        if suits_overlap(outs, channels, weights, window, input.dtype.itemsize, prod(sizes)):
+            return overlap_steps(code, source, sizes, result, tuple(shape[1:]), shape[0], channels, weights, window, bias, scratch)
         choices = mirrored_axes(sizes, spatial, window)
     else:
         weights = Weights(1, ws[0] * outs, ws[0], ws[1], tuple(ws[2:]))
         choices = [[axis] for axis in forward_axes(sizes, spatial, window)]
     steps, needed = [], 0
     for axes in combinations(*choices):   # one walk, or for strided transposed convolutions one per remainder
-        more, used = walk_steps(code, Walk(axes, source, result, shape[0], groups, channels, outs), weights, bias, out + 1, needed)
+        more, used = walk_steps(code, Walk(axes, source, result, shape[0], groups, channels, outs), weights, bias, scratch, needed)
         steps += more
         needed += used
     return steps, needed
+
+
+class Dense(NamedTuple):
+    """What planning reads of a tensor: its geometry and dtype."""
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: Any
+
+    def stride(self) -> tuple[int, ...]:
+        return self.strides
+
+
+class Temporaries:
+    """Slots a plan needs besides its results, and the steps that fill those of copied operands."""
+
+    def __init__(self, inputs: int, device: Any) -> None:
+        self.inputs, self.device = inputs, device
+        self.slots: list[tuple] = []
+        self.steps: list[tuple] = []
+
+    @property
+    def next(self) -> int:
+        """The slot that `new` will give."""
+        return self.inputs + 1 + len(self.slots)
+
+    def new(self, dtype: Any, shape: tuple[int, ...]) -> int:
+        self.slots.append(("temp", dtype, shape, None, -1, 0))
+        return self.inputs + len(self.slots)
+
+    def dense(self, t: Any, slot: int) -> tuple[Any, int]:
+        """A tensor and its slot as kernels read it best: copied, if it is large and its columns lie apart."""
+        if t.stride()[-1] == 1 or t.shape[-1] == 1 or t.numel() < TURNED:
+            return t, slot
+        shape = tuple(t.shape)
+        made = Dense(shape, ordered_strides(shape, range(len(shape) - 1, -1, -1)), t.dtype)
+        place = self.new(t.dtype, shape)
+        self.steps += copy_steps(self.device, t, slot, (place, 0), None)
+        return made, place
 
 
 def result_strides(input: Any, weight: Any, shape: tuple[int, ...]) -> tuple[int, ...] | None:
@@ -296,10 +349,13 @@ class ConvolutionWeight(Extern):
         if grad.device.type != "cpu" or code not in PLANNED or not grad.numel():
             return None
         channels, outs = input.shape[1] // groups, grad.shape[1] // groups
+        temps = Temporaries(2, grad.device)
+        (upper, above), (lower, below) = temps.dense(grad, 0), temps.dense(input, 1)
         axes = tuple(forward_axes(tuple(input.shape[2:]), tuple(grad.shape[2:]), window))
-        walk = Walk(axes, array_of(1, input.stride(), channels), array_of(0, grad.stride(), outs), grad.shape[0], groups, channels, outs)
-        steps, needed = weight_steps(code, walk, 2, 3)
-        return _C.Plan(2, grad.device, [*slots, ("temp", grad.dtype, (needed,), None, -1, 0)], steps)
+        walk = Walk(axes, array_of(below, lower.stride(), channels), array_of(above, upper.stride(), outs), grad.shape[0], groups, channels, outs)
+        steps, needed = weight_steps(code, walk, 2, temps.next)
+        temps.new(grad.dtype, (needed,))
+        return _C.Plan(2, grad.device, [*slots, *temps.slots], [*temps.steps, *steps])
 
     def run(self, grad, input, kernel_size, stride, padding, dilation, groups):
         rest = (kernel_size, stride, padding, dilation, groups)

@@ -194,3 +194,16 @@ def test_shapes_without_data() -> None:
     assert y.device.type == "meta" and tuple(y.shape) == (2, 4, 5, 5)
     made = rl.autograd.grad(y.sum(), (x, w))
     assert [tuple(t.shape) for t in made] == [(2, 4, 9, 9), (4, 2, 3, 3)]
+
+
+@pytest.mark.parametrize("groups", [1, 20])
+def test_large_channels_last_tensors_agree(groups: int) -> None:
+    x, w, b = sample(3, 20, 33, 31), sample(20, 20 // groups, 3, 3, seed=1), sample(20, seed=2)
+    x = x.contiguous(memory_format=torch.channels_last)
+    for stride in (1, 2):
+        rest = (stride, 1, 1, groups)
+        want, got = torch.conv2d(x, w, b, *rest), rl.conv2d(ours(x), ours(w), ours(b), *rest)
+        compare(want, got, 1e-12)
+        assert want.stride() == got.stride()
+        gradients_agree(lambda m, x, w, b: m.conv2d(x, w, b, *rest), x, w, b, second=False)
+        agree(lambda m, x, w: m.conv_transpose2d(x, w, None, stride, 1, 0, groups), x, w, rtol=1e-12)
