@@ -91,6 +91,9 @@ class FakeTensor(Tensor):
             dim += item is not None
         return t if all(i == slice(None) for i in plain) else Tensor.__getitem__(t, tuple(plain))
 
+    def detach(self) -> FakeTensor:
+        return self.fake_mode.wrap(Tensor.detach(self), self.fake_device, self.symbolic)
+
     def item(self) -> Any:
         raise DataDependentOutputException("item(): a fake tensor has no elements to read")
 

@@ -111,11 +111,16 @@ def check_lengths(name: str, lengths: Any, items: int) -> Any:
     return lengths.to(_C.int64)
 
 
+def counted(count: int, like: Any) -> Any:
+    """0, 1, 2, ...: made from `like`, so that they stand for elements where it does."""
+    return like.detach().new_ones((count,), dtype=_C.int64).cumsum(0) - 1
+
+
 def as_matrix(targets: Any, target_lengths: Any, items: int, blank: int) -> Any:
     """Labels as int64 [N, S], blank beyond each item's length."""
     is_meta = targets.is_meta
     longest = 0 if is_meta or not items else int(target_lengths.max().item())
-    place = find_op("arange")(targets.shape[1] if targets.ndim == 2 else longest, dtype=_C.int64, device=targets.device)
+    place = counted(targets.shape[1] if targets.ndim == 2 else longest, targets)
     inside = place < target_lengths.unsqueeze(1)
     if targets.ndim == 2:
         if targets.shape[0] != items or longest > targets.shape[1]:
@@ -228,10 +233,10 @@ class CtcLossBackward(Composite):
         place = wide.unsqueeze(1).expand(items, times, width)
         by_item = log_probs.detach().transpose(0, 1)
         expected = (log_alpha + beta + neg_log_likelihood.reshape(-1, 1, 1) - by_item.gather(2, place)).exp()
-        reached = find_op("arange")(width, device=inputs.device) < (2 * lengths + 1).unsqueeze(1)
+        reached = counted(width, inputs) < (2 * lengths + 1).unsqueeze(1)
         expected = expected.masked_fill(reached.logical_not().unsqueeze(1), 0.0)
         made = (by_item.exp().scatter_add(2, place, -expected)) * grad.reshape(-1, 1, 1)
-        silent = (find_op("arange")(times, device=inputs.device) >= inputs.unsqueeze(1)).unsqueeze(2)
+        silent = (counted(times, inputs) >= inputs.unsqueeze(1)).unsqueeze(2)
         hopeless = (neg_log_likelihood == float("inf")).reshape(-1, 1, 1)     # no path fits: PyTorch's gradient is NaN throughout
         made, silent = (made, silent | hopeless) if zero_infinity else (made.masked_fill(hopeless, float("nan")), silent)
         return made.masked_fill(silent, 0.0).transpose(0, 1)
@@ -240,7 +245,7 @@ class CtcLossBackward(Composite):
         """Scores of paths from each position to the end: forward scores of the reversed labels and times, reversed."""
         items, width = wide.shape
         times = log_probs.shape[0]
-        column = find_op("arange")(width, device=wide.device)
+        column = counted(width, wide)
         mirrored = 2 * lengths.unsqueeze(1) - column            # position L - 1 - s, negative beyond the end
         inside = mirrored >= 0
         mirrored = mirrored.masked_fill(inside.logical_not(), 0)
@@ -248,7 +253,7 @@ class CtcLossBackward(Composite):
         labels = turned[:, 1::2]
         skip = extended(labels, lengths, blank, log_probs)[1]
         made = scores(log_probs, turned, skip, inputs, inputs - 1, -1)
-        moment = (inputs.unsqueeze(1) - 1 - find_op("arange")(times, device=wide.device)).clamp(min=0)
+        moment = (inputs.unsqueeze(1) - 1 - counted(times, wide)).clamp(min=0)
         made = made.gather(1, moment.unsqueeze(2).expand(items, times, width))
         return made.gather(2, mirrored.unsqueeze(1).expand(items, times, width))
 
@@ -257,7 +262,9 @@ def as_tensor(lengths: Any, like: Any) -> Any:
     """Lengths given as a list, as a tensor."""
     if isinstance(lengths, _C.Tensor):
         return lengths.to(like.device)
-    return find_op("zeros")((0,), dtype=_C.int64) if not len(lengths) else find_op("stack")([find_op("full")((), n, dtype=_C.int64) for n in lengths]).to(like.device)
+    if not len(lengths):
+        return like.detach().new_empty((0,), dtype=_C.int64)
+    return find_op("stack")([like.detach().new_full((), n, dtype=_C.int64) for n in lengths])
 
 
 REDUCTIONS = ("none", "mean", "sum")
