@@ -212,13 +212,15 @@ class Scalars:
         return _frexp(x)
 
     def gcd(self, a: Value, b: Value) -> Value:
-        """Greatest common divisor, non-negative; Euclid's steps unrolled to the most a dtype can need."""
-        steps = int(BITS[a.dtype] / math.log2((1 + math.sqrt(5)) / 2)) + 2
-        a, b = expr.abs_(a), expr.abs_(b)
-        for _ in range(steps):
-            done = expr.eq(b, 0)
-            a, b = expr.select(done, a, b), expr.irem(a, b)
-        return a
+        """Greatest common divisor, non-negative; Euclid's steps unrolled to the most a dtype can need, a few at a time."""
+
+        def walk(a: Value, b: Value, steps: int) -> Value:
+            for _ in range(min(steps, 6)):
+                done = expr.eq(b, 0)
+                a, b = expr.select(done, a, b), expr.irem(a, b)
+            return expr.select(expr.ne(b, 0), walk(a, b, steps - 6), a, rare=True) if steps > 6 else a
+
+        return walk(expr.abs_(a), expr.abs_(b), int(BITS[a.dtype] / math.log2((1 + math.sqrt(5)) / 2)) + 2)
 
     def lcm(self, a: Value, b: Value) -> Value:
         """Least common multiple, non-negative; 0 where an argument is 0."""
