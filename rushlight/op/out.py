@@ -32,7 +32,7 @@ def call_out(overload: Any, args: tuple, out: Any, compute: Callable | None = No
         raise TypeError(f"{overload.name}(): expected {len(results)} tensors in 'out', got {len(outs)}")
     for target, source in zip(outs, results, strict=True):
         if definition.exact_out and target.dtype is not source.dtype:
-            raise RuntimeError(f"{overload.name}(): Expected out tensor to have dtype {source.dtype.name}, but got {target.dtype.name} instead")
+            raise RuntimeError(f"{overload.name}(): Expected out tensor to have dtype {source.dtype.name} (scalar type of the result), but got {target.dtype.name} instead")
         _write(overload.name, target, source)
     if isinstance(out, _C.Tensor):
         return out
