@@ -15,6 +15,7 @@ level below sees ordinary calls.
 
 `batch = "leading"`: the op takes any number of leading batch dims.   `batch = "dim"`: it works along `dim`.
 `batch = "fold"`: dim 0 holds independent examples (of `example_ndim` dims each): the batch joins them.
+`batch = "pointwise"`: a body over elements that looks at them: dims are aligned.
 `batch = "body"`: `run` is written with ops.   `batch = "data"`: its result's shape depends on data: refused.
 `batch = "random"`: it draws numbers (`random.py` has the rules).   `vmap(self, level, overload, args)`: a rule of its own.
 `batch = "loop"`, the default of externs: one example after another, with a warning.
@@ -90,7 +91,7 @@ def pointwise(level: VmapLevel, overload: Any, args: tuple) -> Any:
     check_target(overload, args, level)
     tensors = [a for a in args if isinstance(a, _C.Tensor)]
     ndim = max(t.ndim for t in tensors)
-    dtype = example_dtype(definition, args) if any(not t.ndim for t in tensors) and ndim else None
+    dtype = example_dtype(definition, args) if isinstance(definition, Pointwise) and any(not t.ndim for t in tensors) and ndim else None
 
     def physical(i: int, a: Any) -> Any:
         if not isinstance(a, _C.Tensor):
@@ -334,7 +335,7 @@ def map_like(first: Any, parts: list[Any]) -> Any:
 # --- which rule -------------------------------------------------------------------------------------------------------------
 
 DECLARED: dict[str, Callable] = {
-    "leading": leading, "dim": along_dim, "new dim": along_dim, "fold": folded, "data": data_dependent, "loop": loop, "body": body,
+    "leading": leading, "dim": along_dim, "new dim": along_dim, "fold": folded, "pointwise": pointwise, "data": data_dependent, "loop": loop, "body": body,
 }  # fmt: skip
 KINDS: tuple[tuple[type, Callable], ...] = (
     (Pointwise, pointwise), (Reduction, reduction), (View, view), (Indexed, indexed), (Scan, along_dim), (Fused, fused),

@@ -299,7 +299,8 @@ def install_operator(tensor_type: type, special: str, name: str) -> None:
 def is_body(overload: Any) -> bool:
     """Whether transforms pass through the op, seeing the ops it is written with instead."""
     definition = overload.definition
-    return definition.body and not overload.records and type(definition).vmap is None
+    is_open = type(definition).vmap is None and definition.batch in (None, "random", "body")
+    return definition.body and is_open and not overload.records
 
 
 def explain_mismatch(op: Any, args: tuple, kwargs: dict[str, Any]) -> None:

@@ -118,6 +118,7 @@ class Bucketize(Composite):
 class BinCount(Composite):
     """How often each non-negative integer occurs, or the sum of its weights."""
 
+    batch = "loop"
     schema = "bincount(Tensor input, Tensor? weights=None, int minlength=0) -> Tensor"
     differentiable = False
     out = False
@@ -256,6 +257,7 @@ def even_edges(name: str, points: Any, bins: Sequence[int], limits: Sequence[flo
 class Histogram(Composite):
     """Counts (or sums of weights) between edges, and the edges."""
 
+    batch = "loop"
     schema = (
         "histogram(Tensor input, Tensor bins, *, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor bin_edges)",
         "histogram(Tensor input, int bins=100, *, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor bin_edges)",

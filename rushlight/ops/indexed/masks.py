@@ -9,6 +9,7 @@ from rushlight.loops.expr import cast, const, gt, idiv, irem, load, min_, var
 from rushlight.loops.nest import Assign, For, If, Local, Nest, Store, operands, reduction, rows
 from rushlight.op import Composite, find_op
 from rushlight.op.definition import OpDefinition
+from rushlight.op.levels import is_readable
 from rushlight.op.pointwise import compile_for
 
 from .gather import broadcast_shapes, number_of
@@ -209,6 +210,11 @@ class MaskedScatter(Composite):
             target = input
         if where.is_meta:
             return input if self.is_inplace else input.clone()
+        if not is_readable(where):   # examples of a batch: the k-th place under the mask takes the k-th element
+            flat = source.reshape(-1)
+            order = (where.reshape(-1).cumsum(0) - 1).clamp(0, max(flat.numel() - 1, 0))
+            made = find_op("where")(where, flat.index_select(0, order).reshape(where.shape), target)
+            return target.copy_(made) if self.is_inplace else made.reshape(input.shape)
         places = list(where.nonzero(as_tuple=True))
         count = places[0].numel()
         if count > source.numel():

@@ -119,6 +119,7 @@ class Igamma(Composite):
 
     schema = "igamma(Tensor input, Tensor other) -> Tensor"
     aliases = ("special.gammainc",)
+    batch = "pointwise"
 
     def compute(self, input, other):
         return regularized("igamma", input, other, 0)
@@ -132,6 +133,7 @@ class Igammac(Composite):
 
     schema = "igammac(Tensor input, Tensor other) -> Tensor"
     aliases = ("special.gammaincc",)
+    batch = "pointwise"
 
     def compute(self, input, other):
         return regularized("igammac", input, other, 1)

@@ -53,6 +53,7 @@ class _Polynomial(Composite):
     abstract = True
     namespace = "special"
     method = inplace = False
+    batch = "pointwise"
 
 
 class ChebyshevPolynomialT(_Polynomial):
