@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .. import _C
+from ..op import levels
 from . import forward_ad
 from .backward import grad
 
@@ -254,6 +255,22 @@ def check_batched(func: Callable, inputs: tuple, s: Settings) -> None:
                     raise GradcheckError("gradcheck failed while testing batched gradient computation: it differs from one gradient at a time")
 
 
+def check_batched_forward(func: Callable, inputs: tuple, s: Settings) -> None:
+    """Several tangents at once, under vmap, against one at a time."""
+    for x in differentiable(inputs):
+        tangents = [from_reals(unit(random.Random(k), width(x)), x) for k in range(2)]
+        level = levels.VmapLevel(2)
+        with levels.opened(level), forward_ad.dual_level():
+            stacked = levels.batch(level, _C.from_data([t.tolist() for t in tangents], x.dtype, x.device), 0)
+            duals = tuple(forward_ad.make_dual(a.detach(), stacked) if a is x else (a.detach() if isinstance(a, _C.Tensor) else a) for a in inputs)
+            made = [forward_ad.unpack_dual(o).tangent for o in as_outputs(func(*duals))]
+        parts = [None if t is None else levels.behind(t, level) for t in made]
+        for k, t in enumerate(tangents):
+            for w, single in zip(parts, pushed_forward(func, inputs, x, t), strict=True):
+                if w is not None and not all_close([reals(w.value.select(w.dim, k))], [single], s):
+                    raise GradcheckError("gradcheck failed while testing batched forward mode: it differs from one tangent at a time")
+
+
 # --- entry points ----------------------------------------------------------------------------------------------------
 
 
@@ -284,6 +301,8 @@ def run_checks(func: Callable, inputs: tuple, s: Settings, options: dict[str, bo
         check_undefined(func, inputs)
     if options["batched"]:
         check_batched(func, inputs, s)
+    if options["batched_forward"]:
+        check_batched_forward(func, inputs, s)
 
 
 def gradcheck(
@@ -309,13 +328,13 @@ def gradcheck(
         raise ValueError("Expected at least one of check_forward_ad and check_backward_ad to be True")
     if check_batched_grad and not check_backward_ad:
         raise ValueError("Setting check_batched_grad=True requires check_backward_ad to be True")
-    if check_batched_forward_grad:
-        raise NotImplementedError("gradcheck: check_batched_forward_grad needs vmap over forward mode, which is not available")
+    if check_batched_forward_grad and not check_forward_ad:
+        raise ValueError("Setting check_batched_forward_grad=True requires check_forward_ad to be True")
     if masked:
         raise NotImplementedError("gradcheck: masked=True is about sparse tensors, which are not available")
     args = (inputs,) if isinstance(inputs, _C.Tensor) else tuple(inputs)
     s = Settings(eps, atol, rtol, nondet_tol, fast_mode)
-    options = dict(backward=check_backward_ad, forward=check_forward_ad, undefined=check_undefined_grad, batched=check_batched_grad)
+    options = dict(backward=check_backward_ad, forward=check_forward_ad, undefined=check_undefined_grad, batched=check_batched_grad, batched_forward=check_batched_forward_grad)
     try:
         run_checks(func, args, s, options)
         if check_grad_dtypes and check_backward_ad:

@@ -40,6 +40,8 @@ def interpret(level: levels.JvpLevel, overload: Any, args: tuple, tensors: list[
         _C._set_grad_enabled(grad_mode)   # off around what stands in for a kernel, and put back by the caller
         return levels.below(level, push, level, overload, args)
 
+    if level.is_ambient and any(t.requires_grad for t in tensors):   # the graph around duals holds plain tensors too
+        return overload.autograd(runner, *args)
     if overload.inplace or any(t.requires_grad and behind(t, level) is not None for t in tensors):
         own = levels.map_args(lambda t: levels.dual(level, t) if t.requires_grad and behind(t, level) is None else t, args)
         return overload.autograd(runner, *own)

@@ -105,8 +105,15 @@ def test_nondeterministic_backward() -> None:
 def test_unsupported_checks_say_so() -> None:
     with pytest.raises(NotImplementedError):
         gradcheck(lambda a: a, leaf([1.0]), masked=True)
-    with pytest.raises(NotImplementedError):
+    with pytest.raises(ValueError):
         gradcheck(lambda a: a, leaf([1.0]), check_batched_forward_grad=True)
+
+
+def test_batched_checks_and_forward_over_reverse() -> None:
+    x, y = leaf([[0.5, 1.0], [2.0, -1.0]]), leaf([0.3, 0.7])
+    f = lambda a, b: (a * b.exp()).softmax(1).cumsum(0)  # noqa: E731
+    assert gradcheck(f, (x, y), check_forward_ad=True, check_batched_forward_grad=True, check_batched_grad=True)
+    assert gradgradcheck(f, (x, y), check_fwd_over_rev=True, check_batched_grad=True)
 
 
 def test_is_also_a_module() -> None:
