@@ -228,10 +228,10 @@ def gradients(g: Any, input: Any, weight: Any, rest: tuple, transposed: bool, wa
     to_input = to_weight = to_bias = None
     if wanted[0]:
         extra = (0,) * dims
-        if not transposed:
-            window = Window(tuple(weight.shape[2:]), *(spread("conv", "", v, dims) for v in (stride, padding, dilation)), groups)
-            smallest = out_sizes(tuple(g.shape[2:]), window, True, extra)
-            extra = tuple(n - m for n, m in zip(input.shape[2:], smallest, strict=True))
+        if not transposed:   # a stride may leave elements at the end that no window reaches
+            wide = [v if len(v) == dims else tuple(v) * dims for v in (stride, padding, dilation)]
+            spatial = zip(input.shape[2:], g.shape[2:], weight.shape[2:], *wide, strict=True)
+            extra = tuple([n - (o - 1) * s + 2 * p - d * (k - 1) - 1 for n, o, k, s, p, d in spatial])
         to_input = find_op("convolution")(g, weight.conj(), None, stride, padding, dilation, not transposed, extra, groups)
         to_input = cut(to_input, input)
     if wanted[1]:
