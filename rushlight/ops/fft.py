@@ -1,8 +1,8 @@
 """Discrete Fourier transforms: complex to complex, real to half complex and back, over any dims.
 
-Enters: real, integer or complex tensors with torch's `n`/`s`, `dim` and `norm`. Leaves: three library calls (NumPy's
-pocketfft, which keeps single precision) with closed derivatives, and the public functions written with them.
-Refuses: half types, which the library does not transform, transforms of no points, and repeated dims.
+Enters: real, integer or complex tensors with torch's `n`/`s`, `dim` and `norm`. Leaves: three ops (`fft_rows.py`
+computes them) with closed derivatives, and the public functions written with them. Refuses: half types, which
+PyTorch does not transform on a CPU either, transforms of no points, and repeated dims.
 
 `norm` of the three calls says which power of the number of points divides the result: "none", "root" or "count".
 The transforms are linear and symmetric, so their derivatives are transforms again, and so on to any order.
@@ -11,67 +11,22 @@ The transforms are linear and symmetric, so their derivatives are transforms aga
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 from .. import _C
 from ..op import Composite, Extern, Meta, Spec, find_op
 from ..op.batching import front, wrapped
+from ..op.definition import KIND_PLANNED
 from ..op.factory import OPTIONS
 from ..op.view import wrap_dim
 from ..promotion import default_dtype, rank
-
-# NumPy names a scaling by the direction that has it.
-_FORWARD = {"none": "backward", "root": "ortho", "count": "forward"}
-_INVERSE = {"none": "forward", "root": "ortho", "count": "backward"}
+from .fft_rows import complex_along, direct_plan, half_along, real_along, to_complex, whole_along
 
 
-def elements(t: Any) -> Any:
-    """The host tensor's own memory as a NumPy array."""
-    return t.detach().numpy()
-
-
-SHARED = 1 << 15   # elements from which a transform is divided among threads
-
-
-@cache
-def workers(count: int) -> Any:
-    """Threads for transforms: the library lets go of the interpreter while it computes."""
-    from concurrent.futures import ThreadPoolExecutor  # loaded with the first large transform
-
-    return ThreadPoolExecutor(count, "rushlight-fft")
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=workers.cache_clear)   # a child has none of its parent's threads
-
-
-def along(call: Callable, a: Any, axis: int, norm: str, out: Any, **options: Any) -> Any:
-    """One library call over `axis` of array `a` into `out`; large ones in parts of another axis, a thread to each."""
-    count = _C.get_num_threads()
-    others = [d for d in range(a.ndim) if d != axis and a.shape[d] >= count]
-    if count == 1 or out.size < SHARED or not others:
-        return call(a, axis=axis, norm=norm, out=out, **options)
-    d = max(others, key=lambda d: a.shape[d])
-    size = a.shape[d]
-    cuts = [(slice(None),) * d + (slice(size * k // count, size * (k + 1) // count),) for k in range(count)]
-    for part in [workers(count).submit(call, a[c], axis=axis, norm=norm, out=out[c], **options) for c in cuts]:
-        part.result()
-    return out
-
-
-def transform(a: Any, dims: tuple[int, ...], norm: str, forward: bool, out: Any) -> Any:
-    """Complex transform of array `a` over `dims`, written to `out`."""
-    import numpy as np  # loaded with the first transform
-
-    if not dims:
-        out[...] = a
-    call, name = (np.fft.fft, _FORWARD[norm]) if forward else (np.fft.ifft, _INVERSE[norm])
-    for d in reversed(dims):
-        a = along(call, a, d, name, out)
-    return out
+def factor(norm: str, points: int) -> float:
+    """What the transform over one dim of `points` is multiplied by."""
+    return {"none": 1.0, "root": 1 / math.sqrt(points), "count": 1 / points}[norm]
 
 
 def check_precision(name: str, t: Any) -> None:
@@ -80,14 +35,26 @@ def check_precision(name: str, t: Any) -> None:
         raise RuntimeError(f"{name}: Unsupported dtype {t.dtype.name}. Convert to float32, float64 or their complex types first.")
 
 
-def to_complex(dtype: Any) -> Any:
-    return dtype if dtype.is_complex else _C.complex128 if dtype is _C.float64 else _C.complex64
-
-
 class _Library(Extern):
     """What the three calls share: they transform `dim` and leave every other dim alone."""
 
     method = False
+    kind = KIND_PLANNED
+
+    def compute(self, input: Any, *args: Any) -> Any:
+        """The transform on the host, one dim after another."""
+        raise NotImplementedError
+
+    def run(self, *args: Any) -> Any:
+        input = args[0]
+        if input.device.type != "cpu" or not input.numel():
+            return super().run(*args)
+        self.meta(*args)
+        return self.compute(input.detach(), *args[1:]).contiguous()
+
+    def cpu(self, out, *args):
+        if out.numel():
+            out.copy_(self.compute(args[0].detach(), *args[1:]))
 
     def vmap(self, level: Any, overload: Any, args: tuple) -> Any:
         input, dim, *rest = args
@@ -97,16 +64,21 @@ class _Library(Extern):
 class ComplexToComplex(_Library):
     """The complex transform over `dim`."""
 
-    batch = "dim"
     schema = "_fft_c2c(Tensor input, int[] dim, str norm, bool forward) -> Tensor"
 
     def meta(self, input, dim, norm, forward):
         check_precision("fft", input)
         return Spec(tuple(input.shape), input.dtype)
 
-    def cpu(self, out, input, dim, norm, forward):
-        if out.numel():
-            transform(elements(input), tuple(dim), norm, forward, elements(out))
+    def plan(self, args):
+        input, dim, norm, forward = args
+        self.meta(*args)
+        return direct_plan(input, dim, "forward" if forward else "inverse", factor(norm, input.shape[-1])) if input.numel() else None
+
+    def compute(self, input, dim, norm, forward):
+        for d in reversed(dim):
+            input = complex_along(input, d, forward, factor(norm, input.shape[d]))
+        return input if dim else input.clone()
 
     def vjp(self, g, dim, norm, forward):
         return {"input": find_op("_fft_c2c")(g, dim, norm, not forward)}
@@ -115,7 +87,6 @@ class ComplexToComplex(_Library):
 class RealToComplex(_Library):
     """The transform of real numbers over `dim`; `onesided` leaves out the mirrored half of the last of them."""
 
-    batch = "dim"
     schema = "_fft_r2c(Tensor input, int[] dim, str norm, bool onesided) -> Tensor"
 
     def meta(self, input, dim, norm, onesided):
@@ -125,17 +96,17 @@ class RealToComplex(_Library):
             shape[dim[-1]] = shape[dim[-1]] // 2 + 1
         return Spec(tuple(shape), to_complex(input.dtype))
 
-    def cpu(self, out, input, dim, norm, onesided):
-        import numpy as np  # loaded with the first transform
+    def plan(self, args):
+        input, dim, norm, onesided = args
+        self.meta(*args)
+        return direct_plan(input, dim, "half" if onesided else "whole", factor(norm, input.shape[-1])) if input.numel() else None
 
-        if not out.numel():
-            return
-        if not onesided:
-            transform(elements(input), tuple(dim), norm, True, elements(out))
-            return
-        half = along(np.fft.rfft, elements(input), dim[-1], _FORWARD[norm], elements(out))
-        if len(dim) > 1:
-            transform(half, tuple(dim[:-1]), norm, True, elements(out))
+    def compute(self, input, dim, norm, onesided):
+        first = half_along if onesided else whole_along
+        made = first(input, dim[-1], factor(norm, input.shape[dim[-1]]))
+        for d in reversed(dim[:-1]):
+            made = complex_along(made, d, True, factor(norm, made.shape[d]))
+        return made
 
     def vjp(self, g, input: Meta, dim, norm, onesided):
         if onesided:
@@ -146,7 +117,6 @@ class RealToComplex(_Library):
 class ComplexToReal(_Library):
     """The inverse transform of a half spectrum over `dim`, whose last dim gets `size` real points."""
 
-    batch = "dim"
     schema = "_fft_c2r(Tensor input, int[] dim, str norm, int size) -> Tensor"
 
     def meta(self, input, dim, norm, size):
@@ -155,15 +125,17 @@ class ComplexToReal(_Library):
         shape[dim[-1]] = size
         return Spec(tuple(shape), input.dtype.to_real())
 
-    def cpu(self, out, input, dim, norm, size):
-        import numpy as np  # loaded with the first transform
+    def plan(self, args):
+        input, dim, norm, size = args
+        self.meta(*args)
+        if not input.numel() or size % 2 or input.shape[-1] != size // 2 + 1:
+            return None
+        return direct_plan(input, dim, "real", factor(norm, size))
 
-        a = elements(input)
-        if not out.numel():
-            return
-        if len(dim) > 1:
-            a = transform(a, tuple(dim[:-1]), norm, False, np.empty_like(a))
-        along(np.fft.irfft, a, dim[-1], _INVERSE[norm], elements(out), n=size)
+    def compute(self, input, dim, norm, size):
+        for d in dim[:-1]:
+            input = complex_along(input, d, False, factor(norm, input.shape[d]))
+        return real_along(input, dim[-1], size, factor(norm, size))
 
     def vjp(self, g, input: Meta, dim, norm, size):
         half = find_op("_fft_r2c")(g, dim, norm, True)

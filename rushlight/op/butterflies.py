@@ -1,0 +1,201 @@
+"""Fourier transforms of rows as loops: one kernel per length, direction and dtype, for lengths that are powers of two.
+
+Enters: a length and a complex dtype. Leaves: the nest of a self-sorting (Stockham) transform and the table of roots it
+reads. Every stage turns [groups][radix][run] into [radix * groups][run]; runs are what vectors go along, until the last
+stage, of radix 16 and runs of 1, goes along groups. Refuses nothing: the caller asks `fits` first.
+"""
+
+from __future__ import annotations
+
+import math
+
+from ..loops.expr import PART, Value, bitcast, cast, complex_, const, fma, idiv, imag, load, neg, real, var
+from ..loops.nest import For, Local, Nest, Statement, Store, operands, rows
+
+Pair = tuple[Value, Value]
+ZERO = const(0, "i64")
+LAST = 16
+SMALLEST, LARGEST = 32, 1 << 16
+
+
+def fits(n: int) -> bool:
+    """Whether there is a kernel for rows of `n` elements."""
+    return SMALLEST <= n <= LARGEST and n & (n - 1) == 0
+
+
+def radices(n: int) -> list[int]:
+    """The stages: eights with fours or a two before them, and sixteen last."""
+    left = (n // LAST).bit_length() - 1
+    first = {0: [], 1: [4, 4] if left >= 4 else [2], 2: [4]}[left % 3]
+    used = sum(r.bit_length() - 1 for r in first)
+    return [*first, *[8] * ((left - used) // 3), LAST]
+
+
+def turned(x: Pair, root: complex) -> Pair:
+    """x times a root of unity known when the kernel is made."""
+    re, im = x
+    if root == 1:
+        return x
+    if abs(root.real) < 1e-9:
+        return (neg(im), re) if root.imag > 0 else (im, neg(re))
+    c, s = const(root.real, re.dtype), const(root.imag, re.dtype)
+    if abs(abs(root.real) - abs(root.imag)) < 1e-9:   # a diagonal: one product each
+        same = root.real * root.imag > 0
+        return ((re - im) * c, (re + im) * s) if same else ((re + im) * c, (im - re) * c)
+    return fma(neg(im), s, re * c), fma(re, s, im * c)
+
+
+def times(x: Pair, w: Pair) -> Pair:
+    return fma(neg(x[1]), w[1], x[0] * w[0]), fma(x[0], w[1], x[1] * w[0])
+
+
+def small_transform(xs: list[Pair], sign: int) -> list[Pair]:
+    """The transform of a few numbers held in registers."""
+    r = len(xs)
+    if r == 1:
+        return xs
+    even, odd = small_transform(xs[0::2], sign), small_transform(xs[1::2], sign)
+    low, high = [], []
+    for k, (a, b) in enumerate(zip(even, odd, strict=True)):
+        angle = sign * 2 * math.pi * k / r
+        b = turned(b, 1 if k == 0 else complex(math.cos(angle), math.sin(angle)))
+        low.append((a[0] + b[0], a[1] + b[1]))
+        high.append((a[0] - b[0], a[1] - b[1]))
+    return low + high
+
+
+def roots_needed(n: int) -> list[list[int]]:
+    """For every stage, the table's entries as exponents over n, in the order the kernel reads them."""
+    found, groups = [], 1
+    for r in radices(n):
+        step = n // (groups * r)
+        if groups == 1:
+            found.append([])
+        elif r == LAST:
+            found.append([(j * m * step) % n for m in range(1, r) for j in range(groups)])
+        else:
+            found.append([(j * m * step) % n for j in range(groups) for m in range(1, r)])
+        groups *= r
+    return found
+
+
+def room_for(n: int) -> int:
+    """Elements of scratch a chunk needs in each of two operands; not a power of two, which would share lines of the cache."""
+    return n + 40
+
+
+KINDS = ("forward", "inverse", "half", "whole", "real")
+
+
+def transform_nest(code: str, n: int, kind: str) -> Nest:
+    """Rows of operand 0 transformed to operand 2 with the roots of operand 1; operands 3 and 4 are
+    room for each chunk of `rows` rows.
+
+    `forward` and `inverse` are complex transforms of `n`. The others have rows of 2n real numbers, seen as n pairs:
+    `half` and `whole` give the first n + 1 or all 2n of their spectrum, `real` comes back from the first n + 1.
+    """
+    part, sign = PART[code], 1 if kind in ("inverse", "real") else -1
+    stages = radices(n)
+    widths = {"half": (n, n + 1), "whole": (n, 2 * n), "real": (n + 1, n)}.get(kind, (n, n))
+    row, room = var("i"), idiv(var("begin"), var("rows")) * const(room_for(n), "i64")
+    scale = cast(bitcast(var("scale"), "f64"), part)
+    body: list[Statement] = [Local("from", row * const(widths[0], "i64")), Local("to", row * const(widths[1], "i64")), Local("room", room)]
+    given, out = (0, var("from")), (2, var("to"))
+    # Stages go back and forth between two rows that stay in cache; the result is written once.
+    spare = ((3, var("room")), (4, var("room")))
+    ends_in_room = kind in ("half", "whole")
+    halves = sum(len(part_) for part_ in roots_needed(n))
+    targets = [out if k == len(stages) - 1 and not ends_in_room else spare[k % 2] for k in range(len(stages))]
+    source = spare[1]
+    if kind == "real":
+        body += join(code, n, halves, given, source)
+    else:   # one pass in order: memory is read ahead for it, not for the many strands of a stage
+        body.append(For("c", ZERO, const(n, "i64"), (Store(source[0], source[1] + var("c"), load(0, var("from") + var("c"), code)),), vector=True))
+    groups, table = 1, 0
+    for number, r in enumerate(stages):
+        body.append(stage(code, part, number, r, groups, n // (groups * r), source, targets[number], table, sign, scale))
+        table += 0 if groups == 1 else groups * (r - 1)
+        source, groups = targets[number], groups * r
+    if ends_in_room:
+        body += split(code, n, halves, source, out, kind == "whole")
+    return Nest(f"fft_{kind}_{n}", operands([code, code], [code, code, code]), ("scale", "rows"), rows(*body))
+
+
+def split(code: str, n: int, table: int, source: tuple, target: tuple, whole: bool) -> list[Statement]:
+    """The spectrum of 2n real numbers from the transform of n pairs of them: [Z(k) + Z*(n-k)] / 2 and a turned difference."""
+    k, size = var("s"), const(n, "i64")
+    (read, first), (write, begin) = source, target
+    a, b = pair(load(read, first + k, code)), pair(load(read, first + size - k, code))
+    half, zero = const(0.5, a[0].dtype), const(0.0, a[0].dtype)
+    turned_ = times((a[0] - b[0], a[1] + b[1]), pair(load(1, const(table, "i64") + k, code)))
+    re, im = fma(a[0] + b[0], half, turned_[0]), fma(a[1] - b[1], half, turned_[1])
+    stores = [Store(write, begin + k, complex_(re, im))]
+    if whole:
+        stores.append(Store(write, begin + const(2 * n, "i64") - k, complex_(re, neg(im))))
+    edge = pair(load(read, first, code))
+    return [
+        Store(write, begin, complex_(edge[0] + edge[1], zero)), Store(write, begin + size, complex_(edge[0] - edge[1], zero)),
+        For("s", const(1, "i64"), size, tuple(stores), vector=True),
+    ]  # fmt: skip
+
+
+def join(code: str, n: int, table: int, source: tuple, target: tuple) -> list[Statement]:
+    """n pairs to transform back, from the first n + 1 of a spectrum whose first and last are real, whatever they hold."""
+    k, size = var("s"), const(n, "i64")
+    (read, first), (write, begin) = source, target
+    a, b = pair(load(read, first + k, code)), pair(load(read, first + size - k, code))
+    turned_ = times((a[0] - b[0], a[1] + b[1]), pair(load(1, const(table, "i64") + k, code)))
+    inner = Store(write, begin + k, complex_(a[0] + b[0] + turned_[0], a[1] - b[1] + turned_[1]))
+    low, high = real(load(read, first, code)), real(load(read, first + size, code))
+    return [Store(write, begin, complex_(low + high, low - high)), For("s", const(1, "i64"), size, (inner,), vector=True)]
+
+
+def pair(z: Value) -> Pair:
+    return real(z), imag(z)
+
+
+def stage(code: str, part: str, number: int, r: int, groups: int, run: int, source: tuple, target: tuple, table: int, sign: int, scale: Value) -> Statement:
+    """One stage: along runs, or in the last along groups."""
+    j, k = var(f"j{number}"), var(f"k{number}")
+    width, count = const(run, "i64"), const(groups, "i64")
+    (read, first), (write, begin) = source, target
+    is_last = run == 1
+
+    def element(m: int) -> Value:
+        at = first + j * const(r * run, "i64") + const(m * run, "i64") + (ZERO if is_last else k)
+        return load(read, at if groups > 1 else first + const(m * run, "i64") + k, code)
+
+    xs = [pair(element(m)) for m in range(r)]
+    names: list[Statement] = []
+    if groups > 1 and is_last:
+        xs = [xs[0], *[times(xs[m], pair(load(1, const(table + (m - 1) * groups, "i64") + j, code))) for m in range(1, r)]]
+    elif groups > 1:
+        for m in range(1, r):
+            w = load(1, const(table + m - 1, "i64") + j * const(r - 1, "i64"), code)
+            names += [Local(f"w{number}.{m}r", real(w)), Local(f"w{number}.{m}i", imag(w))]
+            xs[m] = times(xs[m], (var(f"w{number}.{m}r", part), var(f"w{number}.{m}i", part)))
+    ys = small_transform(xs, sign)
+    stores = []
+    for m, (re, im) in enumerate(ys):
+        if is_last:
+            at, re, im = begin + const(m * groups, "i64") + j, re * scale, im * scale
+        else:
+            at = begin + (j + const(m * groups, "i64")) * width + k if groups > 1 else begin + const(m * run, "i64") + k
+        stores.append(Store(write, at, complex_(re, im)))
+    if is_last:
+        return For(j.attr, ZERO, count, tuple(stores), vector=True)
+    inner = For(k.attr, ZERO, width, tuple(stores), vector=True)
+    return For(j.attr, ZERO, count, (*names, inner)) if groups > 1 else inner
+
+
+def table_of(n: int, kind: str) -> list[complex]:
+    """The roots a kernel reads, in order."""
+    sign = 1 if kind in ("inverse", "real") else -1
+    angle = sign * 2 * math.pi / n
+    exponents = [e for part in roots_needed(n) for e in part]
+    known = {e: complex(math.cos(angle * e), math.sin(angle * e)) for e in set(exponents)}
+    found = [known[e] for e in exponents]
+    if kind in ("half", "whole", "real"):
+        unit = 1j if kind == "real" else -0.5j
+        found += [unit * complex(math.cos(angle / 2 * k), math.sin(angle / 2 * k)) for k in range(n + 1)]
+    return found
