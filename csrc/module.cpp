@@ -6,6 +6,7 @@
 #include "dlpack.h"
 #include "index.h"
 #include "loader.h"
+#include "quick_module.h"
 #include "random.h"
 #include "tape.h"
 
@@ -17,7 +18,8 @@ PyMODINIT_FUNC PyInit__C() {
   if (!module) return nullptr;
   int (*parts[])(PyObject*) = {rl::init_types, rl::init_storage, rl::init_tensor, rl::init_build, rl::init_dlpack,
                                rl::init_plan,  rl::init_call,    rl::init_index,  rl::init_tape,  rl::init_loader,
-                               rl::init_random, rl::init_blas,   rl::init_blocks, rl::init_lapack};
+                               rl::init_random, rl::init_blas,   rl::init_blocks, rl::init_lapack,
+                               rl::init_quick_module};
   for (auto part : parts)
     if (part(module)) {
       Py_DECREF(module);

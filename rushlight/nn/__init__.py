@@ -1,7 +1,6 @@
-"""Neural-network building blocks: parameters and the functional namespace."""
+"""Neural networks: parameters, modules, initial values, and the functional namespace they call."""
 
-from . import attention, functional, grad
+from . import attention, functional, grad, init, modules, parameter
 from .linear_cross_entropy_options import LinearCrossEntropyOptions
-from .parameter import Buffer, Parameter
-
-__all__ = ["Buffer", "LinearCrossEntropyOptions", "Parameter", "attention", "functional", "grad"]
+from .modules import *
+from .parameter import Buffer, Parameter, UninitializedBuffer, UninitializedParameter

@@ -1,4 +1,8 @@
-"""Parameters: leaf tensors that want gradients. A subclass the core keeps on its fast path."""
+"""Parameters and buffers: the tensors a module registers by itself, and those whose shape is not known yet.
+
+Enters: a tensor (or, for the uninitialized kinds, nothing). Leaves: a leaf of a subclass the core keeps on its fast path.
+Refuses: computing with a parameter that has no shape yet.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +10,29 @@ from typing import Any
 
 from .. import _C
 from .._C import Tensor
+from ..autograd.grad_mode import no_grad
 
 
-class Parameter(Tensor):
+class _MarkedMeta(type(Tensor)):
+    """isinstance also holds for tensors of other classes that carry the class's mark."""
+
+    def __instancecheck__(self, instance: Any) -> bool:
+        return type.__instancecheck__(self, instance) or (isinstance(instance, Tensor) and getattr(instance, self._mark, False))
+
+
+class _ParameterMeta(_MarkedMeta):
+    _mark = "_is_param"
+
+
+class _BufferMeta(_MarkedMeta):
+    _mark = "_is_buffer"
+
+
+def _no_data() -> Tensor:
+    return _C.empty((0,), None, _C.get_default_dtype(), None)
+
+
+class Parameter(Tensor, metaclass=_ParameterMeta):
     """A tensor that is learned: requires grad unless told otherwise, and is printed as a parameter."""
 
     __torch_function__ = _C._disabled_torch_function_impl
@@ -16,7 +40,14 @@ class Parameter(Tensor):
 
     def __new__(cls, data: Any = None, requires_grad: bool = True) -> Parameter:
         if data is None:
-            data = _C.empty((0,), None, _C.get_default_dtype(), None)
+            data = _no_data()
+        if type(data) is not Tensor and not issubclass(type(data), Parameter):
+            made = data.detach().requires_grad_(requires_grad)  # a tensor of a class of its own stays one
+            if type(made) is not type(data):
+                raise RuntimeError(f"Creating a Parameter from an instance of type {type(data).__name__} requires that detach() returns an "
+                                   f"instance of the same type, but it returned one of {type(made).__name__}.")  # fmt: skip
+            made._is_param = True
+            return made
         made = _C.shallow_copy(data.detach(), True, cls)
         made.requires_grad_(requires_grad)
         return made
@@ -37,14 +68,105 @@ def _rebuild_parameter(cls: type, data: Tensor, requires_grad: bool) -> Paramete
     return cls(data, requires_grad)
 
 
-class Buffer(Tensor):
+class Buffer(Tensor, metaclass=_BufferMeta):
     """A tensor that belongs to a module's state but is not learned."""
 
     __torch_function__ = _C._disabled_torch_function_impl
 
     def __new__(cls, data: Any = None, *, persistent: bool = True) -> Buffer:
         if data is None:
-            data = _C.empty((0,), None, _C.get_default_dtype(), None)
+            data = _no_data()
         made = _C.shallow_copy(data.detach(), True, cls)
         made.persistent = persistent
+        made._is_buffer = True
         return made
+
+
+_CONVERSIONS = frozenset(("to", "half", "float", "double", "bfloat16", "cpu", "cuda", "copy_", "is_complex", "is_floating_point",
+                          "detach", "requires_grad_", "char", "short", "int", "long", "cfloat", "cdouble", "chalf", "empty_like"))  # fmt: skip
+
+
+class UninitializedTensorMixin:
+    """A tensor without a shape: it knows dtype and device, converts between them, and refuses everything else."""
+
+    cls_to_become: type
+
+    def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
+        """Become a real one of the given shape, in place; the elements are undefined."""
+        wants = self.requires_grad
+        with no_grad():
+            data = _C.empty(tuple(shape), None, self.dtype if dtype is None else dtype, self.device if device is None else device)
+        self.__class__ = self.cls_to_become
+        self.data = data
+        self.requires_grad_(wants)
+
+    @property
+    def shape(self) -> Any:
+        raise RuntimeError("Can't access the shape of an uninitialized parameter or buffer. Run a forward of its module first: "
+                           "the shape follows from the input.")  # fmt: skip
+
+    def share_memory_(self) -> Any:
+        raise RuntimeError("Can't share memory on an uninitialized parameter or buffer. Run a forward of its module first.")
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}>"
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
+        name = getattr(func, "__name__", "")
+        if name in _CONVERSIONS or name.startswith("__"):  # accessors of dtype, device and the like come as __get__
+            return super().__torch_function__(func, types, args, kwargs or {})
+        raise ValueError(f"Attempted to use an uninitialized parameter in {func}. A lazy module must run its first forward before "
+                         "its parameters are used: the shape follows from the input.")  # fmt: skip
+
+
+class UninitializedParameter(UninitializedTensorMixin, Parameter):
+    """A parameter whose shape a lazy module finds out in its first forward."""
+
+    cls_to_become = Parameter
+
+    def __new__(cls, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> UninitializedParameter:
+        data = _C.empty((0,), None, _C.get_default_dtype() if dtype is None else dtype, _as_device(device))
+        made = _C.shallow_copy(data, True, cls)
+        made.requires_grad_(requires_grad)
+        return made
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> UninitializedParameter:
+        if id(self) not in memo:
+            memo[id(self)] = type(self)(self.requires_grad, self.device, self.dtype)
+        return memo[id(self)]
+
+    def __reduce_ex__(self, protocol: int) -> tuple:
+        return type(self), (self.requires_grad, self.device, self.dtype)
+
+
+class UninitializedBuffer(UninitializedTensorMixin, Tensor):
+    """A buffer whose shape a lazy module finds out in its first forward."""
+
+    cls_to_become = Tensor
+    persistent = True
+
+    def __new__(cls, requires_grad: bool = False, device: Any = None, dtype: Any = None, persistent: bool = True) -> UninitializedBuffer:
+        data = _C.empty((0,), None, _C.get_default_dtype() if dtype is None else dtype, _as_device(device))
+        made = _C.shallow_copy(data, True, cls)
+        made.requires_grad_(requires_grad)
+        made.persistent = persistent
+        made._is_buffer = True
+        return made
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> UninitializedBuffer:
+        if id(self) not in memo:
+            memo[id(self)] = type(self)(self.requires_grad, self.device, self.dtype, self.persistent)
+        return memo[id(self)]
+
+    def __reduce_ex__(self, protocol: int) -> tuple:
+        return type(self), (self.requires_grad, self.device, self.dtype, self.persistent)
+
+
+def _as_device(device: Any) -> Any:
+    return device if device is None or isinstance(device, _C.device) else _C.device(device)
+
+
+def is_lazy(param: Any) -> bool:
+    """Whether a parameter or buffer has no shape yet."""
+    return isinstance(param, UninitializedTensorMixin)

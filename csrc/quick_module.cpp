@@ -1,0 +1,149 @@
+// The quick paths of nn.Module. In Python, a call of a module without hooks costs two frames and eight lookups before its
+// forward runs, and reading a registered parameter first raises and drops an AttributeError; a small network spends more
+// time there than in its kernels. Everything that decides stays in Python: with any hook the call goes to `_call_impl`,
+// and a class that defines `__getattr__` of its own keeps Python's slow way. The interpreter lock is held throughout.
+#include "quick_module.h"
+
+namespace rl {
+
+static PyObject* name_forward;
+static PyObject* name_call_impl;
+static PyObject* name_getattr;
+static PyObject* name_getattribute;
+static PyObject* hook_names[4];    // dicts of every module that must be empty
+static PyObject* table_names[3];   // where registered attributes live
+static PyObject* global_hooks;     // a tuple of dicts that must be empty, set once by Python
+static PyObject* plain_getattr;    // Module.__getattr__, the only one the quick reader stands in for
+static getattrofunc python_getattro;   // what CPython gives classes with a __getattr__
+
+static bool has_entries(PyObject* dict) { return !dict || !PyDict_Check(dict) || PyDict_GET_SIZE(dict) != 0; }
+
+static bool is_hooked(PyObject* dict) {
+  for (PyObject* name : hook_names)
+    if (has_entries(PyDict_GetItemWithError(dict, name))) return true;
+  if (!global_hooks) return true;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(global_hooks); ++i)
+    if (has_entries(PyTuple_GET_ITEM(global_hooks, i))) return true;
+  return false;
+}
+
+static PyObject* call_method(PyObject* self, PyObject* name, PyObject* args, PyObject* kwargs) {
+  PyObject* bound = PyObject_GetAttr(self, name);
+  if (!bound) return nullptr;
+  PyObject* result = PyObject_Call(bound, args, kwargs);
+  Py_DECREF(bound);
+  return result;
+}
+
+static PyObject* module_call(PyObject* self, PyObject* args, PyObject* kwargs) {
+  PyObject* dict = PyObject_GenericGetDict(self, nullptr);
+  if (!dict) return nullptr;
+  bool hooked = is_hooked(dict);
+  bool own_forward = !hooked && PyDict_GetItemWithError(dict, name_forward);
+  Py_DECREF(dict);
+  if (PyErr_Occurred()) return nullptr;
+  if (hooked) return call_method(self, name_call_impl, args, kwargs);
+  constexpr Py_ssize_t limit = 8;
+  Py_ssize_t count = PyTuple_GET_SIZE(args);
+  PyObject* forward = own_forward ? nullptr : _PyType_Lookup(Py_TYPE(self), name_forward);
+  if (!forward || !PyFunction_Check(forward) || count > limit || (kwargs && PyDict_GET_SIZE(kwargs)))
+    return call_method(self, name_forward, args, kwargs);
+  PyObject* stack[limit + 1] = {self};
+  for (Py_ssize_t i = 0; i < count; ++i) stack[i + 1] = PyTuple_GET_ITEM(args, i);
+  Py_INCREF(forward);
+  PyObject* result = PyObject_Vectorcall(forward, stack, static_cast<size_t>(count) + 1, nullptr);
+  Py_DECREF(forward);
+  return result;
+}
+
+// As PyObject_GenericGetAttr, and then the tables of registered things, with no exception in between.
+static PyObject* module_getattro(PyObject* self, PyObject* name) {
+  PyTypeObject* type = Py_TYPE(self);
+  PyObject* found = _PyType_Lookup(type, name);
+  descrgetfunc get = found ? Py_TYPE(found)->tp_descr_get : nullptr;
+  if (get && Py_TYPE(found)->tp_descr_set) return PyObject_GenericGetAttr(self, name);
+  Py_XINCREF(found);
+  PyObject* dict = PyObject_GenericGetDict(self, nullptr);
+  if (!dict) {
+    Py_XDECREF(found);
+    return nullptr;
+  }
+  PyObject* value = PyDict_GetItemWithError(dict, name);
+  for (int i = 0; !value && !found && i < 3 && !PyErr_Occurred(); ++i) {
+    PyObject* table = PyDict_GetItemWithError(dict, table_names[i]);
+    if (table && PyDict_CheckExact(table)) value = PyDict_GetItemWithError(table, name);
+  }
+  Py_XINCREF(value);
+  Py_DECREF(dict);
+  if (value || PyErr_Occurred()) {
+    Py_XDECREF(found);
+    return value;
+  }
+  if (!found) return PyObject_CallFunctionObjArgs(plain_getattr, self, name, nullptr);
+  if (!get) return found;
+  PyObject* result = get(found, self, reinterpret_cast<PyObject*>(type));
+  Py_DECREF(found);
+  return result;
+}
+
+// Give a class the quick reader, if it reads attributes exactly as Module does. CPython puts its own reader back by
+// itself when __getattr__ or __getattribute__ is assigned to the class or one of its bases later.
+static PyObject* quick_attributes(PyObject*, PyObject* cls) {
+  if (!PyType_Check(cls)) {
+    PyErr_SetString(PyExc_TypeError, "quick_attributes: expected a class");
+    return nullptr;
+  }
+  auto* type = reinterpret_cast<PyTypeObject*>(cls);
+  PyObject* getattribute = _PyType_Lookup(type, name_getattribute);
+  PyObject* of_object = _PyType_Lookup(&PyBaseObject_Type, name_getattribute);
+  if (plain_getattr && type->tp_getattro == python_getattro && _PyType_Lookup(type, name_getattr) == plain_getattr &&
+      getattribute == of_object)
+    type->tp_getattro = module_getattro;
+  Py_RETURN_NONE;
+}
+
+static PyObject* set_module_class(PyObject*, PyObject* args) {
+  PyObject *cls, *hooks;
+  if (!PyArg_ParseTuple(args, "O!O!", &PyType_Type, &cls, &PyTuple_Type, &hooks)) return nullptr;
+  auto* type = reinterpret_cast<PyTypeObject*>(cls);
+  PyObject* getattr = _PyType_Lookup(type, name_getattr);
+  if (!getattr) {
+    PyErr_SetString(PyExc_TypeError, "set_module_class: the class has no __getattr__");
+    return nullptr;
+  }
+  Py_INCREF(getattr);
+  Py_XSETREF(plain_getattr, getattr);
+  Py_INCREF(hooks);
+  Py_XSETREF(global_hooks, hooks);
+  python_getattro = type->tp_getattro;
+  return quick_attributes(nullptr, cls);
+}
+
+static PyMethodDef functions[] = {
+    {"quick_attributes", quick_attributes, METH_O, "Let a subclass of nn.Module read registered attributes without exceptions."},
+    {"set_module_class", set_module_class, METH_VARARGS, "Tell the core which class nn.Module is, and its global hook dicts."},
+    {nullptr}};
+
+int init_quick_module(PyObject* module) {
+  const char* hooks[] = {"_backward_hooks", "_backward_pre_hooks", "_forward_hooks", "_forward_pre_hooks"};
+  const char* tables[] = {"_parameters", "_buffers", "_modules"};
+  for (int i = 0; i < 4; ++i)
+    if (!(hook_names[i] = PyUnicode_InternFromString(hooks[i]))) return -1;
+  for (int i = 0; i < 3; ++i)
+    if (!(table_names[i] = PyUnicode_InternFromString(tables[i]))) return -1;
+  name_forward = PyUnicode_InternFromString("forward");
+  name_call_impl = PyUnicode_InternFromString("_call_impl");
+  name_getattr = PyUnicode_InternFromString("__getattr__");
+  name_getattribute = PyUnicode_InternFromString("__getattribute__");
+  if (!name_forward || !name_call_impl || !name_getattr || !name_getattribute) return -1;
+  static PyType_Slot slots[] = {
+      {Py_tp_call, reinterpret_cast<void*>(module_call)},
+      {Py_tp_doc, const_cast<char*>("What nn.Module is made of: a call without hooks goes straight to forward.")},
+      {0, nullptr}};
+  static PyType_Spec spec = {"rushlight._C.QuickModule", 0, 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};
+  PyObject* type = PyType_FromSpec(&spec);
+  if (!type || PyModule_AddObject(module, "QuickModule", type) < 0) return -1;
+  return PyModule_AddFunctions(module, functions);
+}
+
+}  // namespace rl

@@ -1,0 +1,7 @@
+// The quick paths of nn.Module: calling one without hooks, and reading an attribute it has registered.
+#pragma once
+#include "types.h"
+
+namespace rl {
+int init_quick_module(PyObject* module);
+}
