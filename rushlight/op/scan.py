@@ -91,7 +91,10 @@ class Scan(OpDefinition):
     # One long row: chunks are folded side by side, then walked, each from where the one before it ends ------------------------
 
     def merge(self, s: Any, a: tuple[Value, ...], b: tuple[Value, ...]) -> tuple[Value, ...]:
-        """Accumulators of a run from those of its two halves; scans without one walk long rows on one thread."""
+        """Accumulators of a run from those of its two halves, whatever the halves: products would overflow on their own.
+
+        Scans without one walk long rows on one thread.
+        """
         raise NotImplementedError
 
     def chunked_steps(self, input: Any, dim: int, types: Types, slots: list) -> list:

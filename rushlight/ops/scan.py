@@ -77,9 +77,6 @@ class CumProd(_Running):
     def step(self, s, acc, x, index):
         return (acc[0] * x,)
 
-    def merge(self, s, a, b):
-        return (a[0] * b[0],)
-
     def vjp(self, g, input, result, dim):
         if input.ndim == 0 or input.numel() == 0:
             return {"input": as_dtype(g, input.dtype)}

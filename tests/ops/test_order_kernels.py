@@ -103,6 +103,12 @@ def test_results_do_not_depend_on_the_number_of_threads() -> None:
     assert all(rl.equal(a, b) for a, b in zip(*made, strict=True))
 
 
+def test_long_products_stay_zero_after_a_zero() -> None:
+    x = rl.full((400_000,), 1.1)
+    x[5] = 0
+    assert not x.cumprod(0)[5:].any()
+
+
 # --- copies ---------------------------------------------------------------------------------------------------------------
 
 
