@@ -158,7 +158,7 @@ def prepared(log_probs: Any, targets: Any, input_lengths: Any, target_lengths: A
     return labels, inputs, lengths
 
 
-def extended(labels: Any, lengths: Any, blank: int, like: Any) -> tuple[Any, Any]:
+def extended(labels: Any, blank: int, like: Any) -> tuple[Any, Any]:
     """Labels with blanks between and around them, [N, 2S + 1], and where a path may skip the blank before."""
     items, count = labels.shape
     wide = labels.new_full((items, 2 * count + 1), blank)
@@ -179,53 +179,41 @@ def scores(log_probs: Any, wide: Any, skip: Any, inputs: Any, start: Any, step: 
 # --- the ops ------------------------------------------------------------------------------------------------------------------------
 
 
-class CtcLossRows(Composite):
-    """Minus the log likelihood of every item, and the forward scores it was read from."""
+class CtcRows(Composite):
+    """Minus the log likelihood of every item, and the forward scores it was read from; labels are extended already."""
 
-    schema = (
-        "_ctc_loss(Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, int blank=0, bool zero_infinity=False) -> (Tensor, Tensor)",
-        "_ctc_loss.lengths(Tensor log_probs, Tensor targets, int[] input_lengths, int[] target_lengths, int blank=0, bool zero_infinity=False) -> (Tensor, Tensor)",
-    )
-    method = out = False
+    schema = "_ctc_rows(Tensor log_probs, Tensor wide, Tensor skip, Tensor input_lengths, Tensor target_lengths, int blank, bool zero_infinity) -> (Tensor, Tensor)"
+    function = method = out = False
 
-    def compute(self, log_probs, targets, input_lengths, target_lengths, blank, zero_infinity):
-        inputs, lengths = as_tensor(input_lengths, log_probs), as_tensor(target_lengths, log_probs)
-        labels, inputs, lengths = prepared(log_probs, targets, inputs, lengths, blank)
-        wide, skip = extended(labels, lengths, blank, log_probs)
-        alpha = scores(log_probs, wide, skip, inputs, inputs.new_zeros(inputs.shape), 1)
+    def compute(self, log_probs, wide, skip, input_lengths, target_lengths, blank, zero_infinity):
+        inputs, lengths = input_lengths, target_lengths
+        alpha = scores(log_probs, wide, skip, inputs, inputs * 0, 1)
         items = alpha.shape[0]
         if not log_probs.shape[0]:
             ends = alpha.new_full((items, 2), IMPOSSIBLE)
         else:
             last = alpha.gather(1, (inputs - 1).clamp(min=0).reshape(-1, 1, 1).expand(items, 1, alpha.shape[2])).squeeze(1)
-            at = find_op("stack")([2 * lengths, (2 * lengths - 1).clamp(min=0)], 1)
-            ends = last.gather(1, at)
+            ends = last.gather(1, find_op("stack")([2 * lengths, (2 * lengths - 1).clamp(min=0)], 1))
             # Without labels there is one way to end; without time, none, unless there is nothing to say either.
             ends[:, 1] = ends[:, 1].masked_fill(lengths == 0, IMPOSSIBLE)
         loss = -ends.logsumexp(1)
         return loss.masked_fill((inputs == 0) & (lengths == 0), 0.0), alpha
 
-    def vjp(self, g, log_probs, targets, input_lengths, target_lengths, blank, zero_infinity, result):
+    def vjp(self, g, log_probs, wide, input_lengths, target_lengths, blank, zero_infinity, result):
         if g[0] is None:
             return {}
-        made = find_op("_ctc_loss_backward")(g[0], log_probs, targets, input_lengths, target_lengths, result[0], result[1], blank, zero_infinity)
-        return {"log_probs": made}
+        return {"log_probs": find_op("_ctc_rows_backward")(g[0], log_probs, wide, input_lengths, target_lengths, *result, blank, zero_infinity)}
 
 
-class CtcLossBackward(Composite):
-    """Gradient of _ctc_loss: the probabilities, less how often each class is expected at each time."""
+class CtcRowsBackward(Composite):
+    """Gradient of _ctc_rows: the probabilities, less how often each class is expected at each time."""
 
-    schema = (
-        "_ctc_loss_backward(Tensor grad, Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, Tensor neg_log_likelihood, Tensor log_alpha, int blank, bool zero_infinity=False) -> Tensor",
-        "_ctc_loss_backward.lengths(Tensor grad, Tensor log_probs, Tensor targets, int[] input_lengths, int[] target_lengths, Tensor neg_log_likelihood, Tensor log_alpha, int blank, bool zero_infinity=False) -> Tensor",
-    )
+    schema = "_ctc_rows_backward(Tensor grad, Tensor log_probs, Tensor wide, Tensor input_lengths, Tensor target_lengths, Tensor neg_log_likelihood, Tensor log_alpha, int blank, bool zero_infinity) -> Tensor"
     function = method = out = False
     differentiable = False
 
-    def compute(self, grad, log_probs, targets, input_lengths, target_lengths, neg_log_likelihood, log_alpha, blank, zero_infinity):
-        inputs, lengths = as_tensor(input_lengths, log_probs), as_tensor(target_lengths, log_probs)
-        labels, inputs, lengths = prepared(log_probs, targets, inputs, lengths, blank)
-        wide = extended(labels, lengths, blank, log_probs)[0]
+    def compute(self, grad, log_probs, wide, input_lengths, target_lengths, neg_log_likelihood, log_alpha, blank, zero_infinity):
+        inputs, lengths = input_lengths, target_lengths
         items, times, width = log_alpha.shape
         if not times or not items:
             return log_probs.new_zeros(log_probs.shape)
@@ -251,11 +239,43 @@ class CtcLossBackward(Composite):
         mirrored = mirrored.masked_fill(inside.logical_not(), 0)
         turned = wide.gather(1, mirrored).masked_fill(inside.logical_not(), blank)
         labels = turned[:, 1::2]
-        skip = extended(labels, lengths, blank, log_probs)[1]
+        skip = extended(labels, blank, log_probs)[1]
         made = scores(log_probs, turned, skip, inputs, inputs - 1, -1)
         moment = (inputs.unsqueeze(1) - 1 - counted(times, wide)).clamp(min=0)
         made = made.gather(1, moment.unsqueeze(2).expand(items, times, width))
         return made.gather(2, mirrored.unsqueeze(1).expand(items, times, width))
+
+
+class CtcLossRows(Composite):
+    """Minus the log likelihood of every item, and the forward scores [N, T, 2S + 1] it was read from."""
+
+    schema = (
+        "_ctc_loss(Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, int blank=0, bool zero_infinity=False) -> (Tensor, Tensor)",
+        "_ctc_loss.lengths(Tensor log_probs, Tensor targets, int[] input_lengths, int[] target_lengths, int blank=0, bool zero_infinity=False) -> (Tensor, Tensor)",
+    )
+    method = out = False
+
+    def compute(self, log_probs, targets, input_lengths, target_lengths, blank, zero_infinity):
+        inputs, lengths = as_tensor(input_lengths, log_probs), as_tensor(target_lengths, log_probs)
+        labels, inputs, lengths = prepared(log_probs, targets, inputs, lengths, blank)
+        return find_op("_ctc_rows")(log_probs, *extended(labels, blank, log_probs), inputs, lengths, blank, zero_infinity)
+
+
+class CtcLossBackward(Composite):
+    """Gradient of _ctc_loss from its results."""
+
+    schema = (
+        "_ctc_loss_backward(Tensor grad, Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, Tensor neg_log_likelihood, Tensor log_alpha, int blank, bool zero_infinity=False) -> Tensor",
+        "_ctc_loss_backward.lengths(Tensor grad, Tensor log_probs, Tensor targets, int[] input_lengths, int[] target_lengths, Tensor neg_log_likelihood, Tensor log_alpha, int blank, bool zero_infinity=False) -> Tensor",
+    )
+    function = method = out = False
+    differentiable = False
+
+    def compute(self, grad, log_probs, targets, input_lengths, target_lengths, neg_log_likelihood, log_alpha, blank, zero_infinity):
+        inputs, lengths = as_tensor(input_lengths, log_probs), as_tensor(target_lengths, log_probs)
+        labels, inputs, lengths = prepared(log_probs, targets, inputs, lengths, blank)
+        wide = extended(labels, blank, log_probs)[0]
+        return find_op("_ctc_rows_backward")(grad, log_probs, wide, inputs, lengths, neg_log_likelihood, log_alpha, blank, zero_infinity)
 
 
 def as_tensor(lengths: Any, like: Any) -> Any:
