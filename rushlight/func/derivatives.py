@@ -150,8 +150,12 @@ def grad(func: Callable, argnums: Argnums = 0, has_aux: bool = False) -> Callabl
 
 
 def vjp(func: Callable, *primals: Any, has_aux: bool = False) -> tuple:
-    """(func(*primals), vjp_fn) or (output, vjp_fn, aux); vjp_fn takes cotangents shaped like the output."""
-    return vjp_by(func, primals, tuple(range(len(primals))), has_aux)
+    """(func(*primals), vjp_fn) or (output, vjp_fn, aux); vjp_fn takes cotangents shaped like the output.
+
+    It returns a tuple with one gradient (or tree of them) per primal, also where there is one primal only.
+    """
+    output, pull, *aux = vjp_by(func, primals, tuple(range(len(primals))), has_aux)
+    return output, (lambda *cotangents, **options: (pull(*cotangents, **options),)) if len(primals) == 1 else pull, *aux
 
 
 def vjp_by(func: Callable, primals: tuple, argnums: Argnums, has_aux: bool) -> tuple:

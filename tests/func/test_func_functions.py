@@ -358,3 +358,13 @@ def test_reverse_through_duals() -> None:
         y = fwad.make_dual(x.detach(), f64([1.0])).requires_grad_()
         (g,) = rl.autograd.grad((y**3).sum(), y, create_graph=True)
         assert fwad.unpack_dual(g).tangent.tolist() == pytest.approx([3.0])
+
+
+def test_vjp_of_one_primal_gives_a_tuple() -> None:
+    x = rl.ones(3)
+    _, pull = vjp(rl.sin, x)
+    (g,) = pull(x)
+    assert rl.allclose(g, x.cos())
+    _, pull = vjp(lambda tree: tree["a"].sin(), {"a": x})
+    (tree,) = pull(x)
+    assert set(tree) == {"a"}
