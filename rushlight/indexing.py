@@ -11,7 +11,7 @@ from typing import Any
 from . import _C
 from ._C import Tensor
 from .dispatch.dispatcher import ask_overrides, tensors_of
-from .op import find_op
+from .op import find_op, levels
 from .op.schema import parse
 from .ops.getitem import BasicIndex
 
@@ -21,6 +21,8 @@ def get(self: Tensor, index: Any) -> Tensor:
     answer = ask_overrides(Tensor.__getitem__, _tensors(self, index), (self, index), {})
     if answer is not NotImplemented:
         return answer
+    if levels.state.stack and has_batched_number(index):
+        return pick(self, index)
     basic, indices = _C.split_index(self, index)
     result = self if basic is None else _apply_basic(self, basic)
     return result if indices is None else take(result, indices)
@@ -30,6 +32,8 @@ def put(self: Tensor, index: Any, value: Any) -> None:
     """`self[index] = value` step by step through ops."""
     if ask_overrides(Tensor.__setitem__, _tensors(self, index, value), (self, index, value), {}) is not NotImplemented:
         return
+    if levels.state.stack and has_batched_number(index):
+        return place(self, index, value)
     basic, indices = _C.split_index(self, index)
     target = self if basic is None else _apply_basic(self, basic)
     if not isinstance(value, Tensor):
@@ -38,6 +42,56 @@ def put(self: Tensor, index: Any, value: Any) -> None:
         assign(target, value)
     else:
         scatter(target, indices, value)
+
+
+# --- numbers that differ between the examples of a vmap ------------------------------------------------------------------------
+
+
+def is_batched_number(item: Any) -> bool:
+    """A 0-d integer tensor that stands for a batch: an index, but no one number."""
+    return isinstance(item, Tensor) and not item.ndim and item.dtype in (_C.int64, _C.int32) and not levels.is_readable(item)
+
+
+def has_batched_number(index: Any) -> bool:
+    return any(is_batched_number(item) for item in (index if isinstance(index, tuple) else (index,)))
+
+
+def split_numbers(self: Tensor, index: Any) -> tuple[Tensor, list[tuple[int, Tensor]]]:
+    """The other items applied as views, and the dims the batched numbers name in the result."""
+    items = list(index) if isinstance(index, tuple) else [index]
+    if any(isinstance(item, (list, Tensor)) and not is_batched_number(item) for item in items):
+        raise NotImplementedError("vmap: numbers that differ between examples cannot be mixed with index tensors or masks in one index; index twice")
+    named = sum(item is not None and item is not Ellipsis for item in items)
+    dims, found = 0, []
+    for item in items:
+        if is_batched_number(item):
+            found.append((dims, item))
+            dims += 1
+        elif item is Ellipsis:
+            dims += self.ndim - named
+        elif item is None or isinstance(item, slice):
+            dims += 1
+    return self[tuple(slice(None) if is_batched_number(item) else item for item in items)], found
+
+
+def pick(self: Tensor, index: Any) -> Tensor:
+    """`self[i]` for a number of each example."""
+    result, found = split_numbers(self, index)
+    for dim, number in reversed(found):
+        result = result.index_select(dim, number.reshape(1)).squeeze(dim)
+    return result
+
+
+def place(self: Tensor, index: Any, value: Any) -> None:
+    """`self[i] = value` for a number of each example."""
+    view, found = split_numbers(self, index)
+    if len(found) > 1:
+        raise NotImplementedError("vmap: an assignment takes one number that differs between examples; assign through a view of the rest")
+    dim, number = found[0]
+    if not isinstance(value, Tensor):
+        value = _C.from_data(value, self.dtype, self.device)
+    shape = (*view.shape[:dim], *view.shape[dim + 1 :])
+    view.index_copy_(dim, number.reshape(1), value.to(self.dtype).expand(shape).unsqueeze(dim))
 
 
 def _tensors(self: Tensor, index: Any, value: Any = None) -> list[Tensor]:

@@ -233,6 +233,19 @@ def test_ensembles() -> None:
     assert close(out, rl.stack([m(x) for m in models]))
 
 
+def test_numbers_of_each_example_as_indices() -> None:
+    x, at = rl.arange(12, dtype=rl.float64).reshape(3, 4), rl.tensor([0, 2, 3])
+
+    def write(a, i):
+        a = a.clone()
+        a[i] = 7.0
+        a[..., i] += 1
+        return a
+
+    for f in (lambda a, i: a[i], write, lambda a, i: x[:, i], lambda a, i: x[None, 1, i], lambda a, i: x[i.clamp(max=2), i], grad(lambda a, i: a[i] ** 2)):
+        assert close(vmap(f)(x, at), rl.stack([f(a, i) for a, i in zip(x, at, strict=True)]))
+
+
 # --- randomness ---------------------------------------------------------------------------------------------------------------
 
 
