@@ -1,20 +1,25 @@
 // The quick paths of nn.Module. In Python, a call of a module without hooks costs two frames and eight lookups before its
 // forward runs, and reading a registered parameter first raises and drops an AttributeError; a small network spends more
 // time there than in its kernels. Everything that decides stays in Python: with any hook the call goes to `_call_impl`,
-// and a class that defines `__getattr__` of its own keeps Python's slow way. The interpreter lock is held throughout.
+// and a class that defines `__call__` or `__getattr__` of its own keeps Python's slow way. No base class in C: classes of
+// modules keep the memory layout of plain ones, so that `module.__class__` can be assigned. The interpreter lock is held
+// throughout.
 #include "quick_module.h"
 
 namespace rl {
 
 static PyObject* name_forward;
 static PyObject* name_call_impl;
+static PyObject* name_call;
 static PyObject* name_getattr;
 static PyObject* name_getattribute;
 static PyObject* hook_names[4];    // dicts of every module that must be empty
 static PyObject* table_names[3];   // where registered attributes live
 static PyObject* global_hooks;     // a tuple of dicts that must be empty, set once by Python
 static PyObject* plain_getattr;    // Module.__getattr__, the only one the quick reader stands in for
+static PyObject* plain_call;       // Module.__call__, likewise
 static getattrofunc python_getattro;   // what CPython gives classes with a __getattr__
+static ternaryfunc python_call;        // and those with a __call__
 
 static bool has_entries(PyObject* dict) { return !dict || !PyDict_Check(dict) || PyDict_GET_SIZE(dict) != 0; }
 
@@ -86,18 +91,18 @@ static PyObject* module_getattro(PyObject* self, PyObject* name) {
   return result;
 }
 
-// Give a class the quick reader, if it reads attributes exactly as Module does. CPython puts its own reader back by
-// itself when __getattr__ or __getattribute__ is assigned to the class or one of its bases later.
-static PyObject* quick_attributes(PyObject*, PyObject* cls) {
+// Give a class the quick call and reader, if it calls and reads exactly as Module does. CPython puts its own back by itself
+// when one of the special methods is assigned to the class or one of its bases later.
+static PyObject* quick_paths(PyObject*, PyObject* cls) {
   if (!PyType_Check(cls)) {
-    PyErr_SetString(PyExc_TypeError, "quick_attributes: expected a class");
+    PyErr_SetString(PyExc_TypeError, "quick_paths: expected a class");
     return nullptr;
   }
   auto* type = reinterpret_cast<PyTypeObject*>(cls);
-  PyObject* getattribute = _PyType_Lookup(type, name_getattribute);
+  if (plain_call && type->tp_call == python_call && _PyType_Lookup(type, name_call) == plain_call) type->tp_call = module_call;
   PyObject* of_object = _PyType_Lookup(&PyBaseObject_Type, name_getattribute);
   if (plain_getattr && type->tp_getattro == python_getattro && _PyType_Lookup(type, name_getattr) == plain_getattr &&
-      getattribute == of_object)
+      _PyType_Lookup(type, name_getattribute) == of_object)
     type->tp_getattro = module_getattro;
   Py_RETURN_NONE;
 }
@@ -106,21 +111,25 @@ static PyObject* set_module_class(PyObject*, PyObject* args) {
   PyObject *cls, *hooks;
   if (!PyArg_ParseTuple(args, "O!O!", &PyType_Type, &cls, &PyTuple_Type, &hooks)) return nullptr;
   auto* type = reinterpret_cast<PyTypeObject*>(cls);
+  PyObject* call = _PyType_Lookup(type, name_call);
   PyObject* getattr = _PyType_Lookup(type, name_getattr);
-  if (!getattr) {
-    PyErr_SetString(PyExc_TypeError, "set_module_class: the class has no __getattr__");
+  if (!getattr || !call) {
+    PyErr_SetString(PyExc_TypeError, "set_module_class: the class needs a __getattr__ and a __call__");
     return nullptr;
   }
+  Py_INCREF(call);
+  Py_XSETREF(plain_call, call);
   Py_INCREF(getattr);
   Py_XSETREF(plain_getattr, getattr);
   Py_INCREF(hooks);
   Py_XSETREF(global_hooks, hooks);
+  python_call = type->tp_call;
   python_getattro = type->tp_getattro;
-  return quick_attributes(nullptr, cls);
+  return quick_paths(nullptr, cls);
 }
 
 static PyMethodDef functions[] = {
-    {"quick_attributes", quick_attributes, METH_O, "Let a subclass of nn.Module read registered attributes without exceptions."},
+    {"quick_paths", quick_paths, METH_O, "Let a subclass of nn.Module be called, and its registered attributes be read, quickly."},
     {"set_module_class", set_module_class, METH_VARARGS, "Tell the core which class nn.Module is, and its global hook dicts."},
     {nullptr}};
 
@@ -133,16 +142,10 @@ int init_quick_module(PyObject* module) {
     if (!(table_names[i] = PyUnicode_InternFromString(tables[i]))) return -1;
   name_forward = PyUnicode_InternFromString("forward");
   name_call_impl = PyUnicode_InternFromString("_call_impl");
+  name_call = PyUnicode_InternFromString("__call__");
   name_getattr = PyUnicode_InternFromString("__getattr__");
   name_getattribute = PyUnicode_InternFromString("__getattribute__");
-  if (!name_forward || !name_call_impl || !name_getattr || !name_getattribute) return -1;
-  static PyType_Slot slots[] = {
-      {Py_tp_call, reinterpret_cast<void*>(module_call)},
-      {Py_tp_doc, const_cast<char*>("What nn.Module is made of: a call without hooks goes straight to forward.")},
-      {0, nullptr}};
-  static PyType_Spec spec = {"rushlight._C.QuickModule", 0, 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};
-  PyObject* type = PyType_FromSpec(&spec);
-  if (!type || PyModule_AddObject(module, "QuickModule", type) < 0) return -1;
+  if (!name_forward || !name_call_impl || !name_call || !name_getattr || !name_getattribute) return -1;
   return PyModule_AddFunctions(module, functions);
 }
 

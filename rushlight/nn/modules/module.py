@@ -65,7 +65,7 @@ def _fresh() -> dict[str, Any]:
     }  # fmt: skip
 
 
-class Module(_C.QuickModule, State, Hooks):
+class Module(State, Hooks):
     """The base of all neural network modules: assign parameters and modules in `__init__`, define `forward`."""
 
     dump_patches: ClassVar[bool] = False
@@ -78,7 +78,7 @@ class Module(_C.QuickModule, State, Hooks):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        _C.quick_attributes(cls)
+        _C.quick_paths(cls)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if not self.call_super_init and (args or kwargs):
@@ -87,6 +87,9 @@ class Module(_C.QuickModule, State, Hooks):
         self.__dict__.update(_fresh())
         if self.call_super_init:
             super().__init__(*args, **kwargs)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._call_impl(*args, **kwargs)  # without hooks, the core goes straight to forward instead
 
     def _call_impl(self, *args: Any, **kwargs: Any) -> Any:
         return call_with_hooks(self, args, kwargs)
