@@ -24,12 +24,17 @@ def functional_call(
     tensor also replaces those tied to it. strict: every parameter and buffer must be given, and nothing else.
     """
     replacements = merged(parameter_and_buffer_dicts)
+    before = dict(replacements)
     if args is None:
         args = ()
     elif not isinstance(args, tuple):
         args = (args,)
-    with replaced(module, replacements, tie_weights, strict):
-        return module(*args, **(kwargs or {}))
+    try:
+        with replaced(module, replacements, tie_weights, strict):
+            return module(*args, **(kwargs or {}))
+    finally:
+        for d in (parameter_and_buffer_dicts,) if isinstance(parameter_and_buffer_dicts, dict) else parameter_and_buffer_dicts:
+            d.update({name: t for name, t in replacements.items() if name in d and t is not before[name]})
 
 
 def merged(dicts: Any) -> dict[str, Any]:
@@ -91,7 +96,7 @@ def replaced(module: Any, given: dict[str, Any], tie_weights: bool, strict: bool
         if problems:
             raise RuntimeError(f"functional_call: in strict mode every parameter and buffer must be given, and nothing else. {' '.join(problems)}")
     owners = dict(submodules(module))
-    undo: list[tuple[dict, str, Any]] = []
+    undo: list[tuple[dict, str, str, Any]] = []
     try:
         for name, t in full.items():
             prefix, _, last = name.rpartition(".")
@@ -101,22 +106,14 @@ def replaced(module: Any, given: dict[str, Any], tie_weights: bool, strict: bool
                 raise KeyError(f"functional_call: {type(module).__name__} has no parameter or buffer called {name!r}")
             if t is not None and not isinstance(t, _C.Tensor):
                 raise TypeError(f"functional_call: {t!r} is not an instance of Tensor, given for {name!r}")
-            undo.append((table, last, table[last]))
+            undo.append((table, last, name, table[last]))
             table[last] = t
         yield
     finally:
-        for table, last, before in reversed(undo):
-            given_key = next((n for n in full if n.rpartition(".")[2] == last and full[n] is table[last]), None)
-            if given_key is None:   # the call put another tensor there (a buffer it updated): the caller sees that
-                _report(full, owners, table, last)
+        for table, last, name, before in reversed(undo):
+            if table[last] is not full[name]:   # the module put another tensor there while it ran: the caller sees that
+                given[name] = table[last]
             table[last] = before
-
-
-def _report(full: dict[str, Any], owners: dict[str, Any], table: dict, last: str) -> None:
-    """A tensor the module replaced while it ran becomes visible in the caller's dict, as in-place updates are."""
-    for prefix, owner in owners.items():
-        if (owner._parameters is table or owner._buffers is table) and prefix + last in full:
-            full[prefix + last] = table[last]
 
 
 def stack_module_state(models: Any) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -205,6 +205,17 @@ def test_functional_call() -> None:
         functional_call(m, [{"weight": m.weight}, {"weight": m.weight}], (x,))
 
 
+def test_updated_buffers_reach_the_caller() -> None:
+    m = module()
+    type(m).__call__, plain = (lambda self, x: self._buffers.update(shift=self.shift + x) or x), type(m).__call__
+    try:
+        state = {"shift": f64([0.0, 0.0])}
+        functional_call(m, state, (f64([1.0, 2.0]),))
+    finally:
+        type(m).__call__ = plain
+    assert state["shift"].tolist() == [1.0, 2.0] and m.shift.tolist() == [0.5, 0.5]
+
+
 def test_tied_weights() -> None:
     m = module()
     inner = Module()
