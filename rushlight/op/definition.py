@@ -199,7 +199,7 @@ def make_op(op: str, name: str, is_inplace: bool, mode: int = 0) -> Any:
                     found.append(InplaceSwitch(schema).overload())
         return found
 
-    made = _C.Op(op, resolve, mode)
+    made = _C.Op(op.removeprefix("_functional_"), resolve, mode)   # nn.functional's own spelling of an op is called as the op is
     forms.setdefault(op, []).append(made)
     first = definitions[name][0]
     made.__doc__ = " | ".join(schemas_of(first)) + "\n\n" + (first.__doc__ or "")

@@ -114,11 +114,12 @@ def softmax_over(name: str, bound: dict[str, Any]) -> Any:
     shifted = values - top.index_select(0, component)
     power = shifted.exp()
     whole = values.new_zeros(shape).index_add(0, component, power).index_select(0, component)
-    made = shifted - whole.log() if name == "log_softmax" else power / whole
+    made = shifted - whole.log() if name.endswith("log_softmax") else power / whole
     return like(t, made.movedim(0, t._ragged - 1))
 
 
-named_rules["softmax"] = named_rules["log_softmax"] = softmax_over
+for _name in ("softmax", "log_softmax", "_functional_softmax", "_functional_log_softmax"):
+    named_rules[_name] = softmax_over
 
 
 def _behind_ragged(name: str, t: NestedTensor, normalized_shape: Any) -> None:

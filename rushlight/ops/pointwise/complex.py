@@ -103,6 +103,8 @@ class Polar(Pointwise):
 
     def check(self, abs, angle):
         check_parts("polar", abs, angle)
+        if abs.dtype.name == "float16":
+            raise NotImplementedError("\"polar\" not implemented for 'float16'")
 
     def expr(self, s, size, angle):
         return s.polar(size, angle)
