@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -658,9 +659,10 @@ class Linear(_AddProduct):
     def vjp(self, g, input, weight, bias):
         if weight.ndim == 1:
             return {"input": left_gradient(g, input, weight), "weight": right_gradient(g, input, weight), "bias": None if bias is None else g.sum_to_size(bias.shape)}
-        flat = g.reshape(-1, g.shape[-1])
+        rows = math.prod(g.shape[:-1])  # not -1: without features it could be any number
+        flat = g.reshape(rows, g.shape[-1])
         return {
             "input": g @ weight.conj() if input.requires_grad else None,
-            "weight": flat.t() @ input.reshape(-1, input.shape[-1]).conj() if weight.requires_grad else None,
+            "weight": flat.t() @ input.reshape(rows, input.shape[-1]).conj() if weight.requires_grad else None,
             "bias": flat.sum(0).sum_to_size(bias.shape) if bias is not None and bias.requires_grad else None,
         }  # fmt: skip

@@ -14,6 +14,7 @@ from . import (
     padding,
     pooling,
     reshaping,
+    rnn,
     sparse,
     transformer,
 )
@@ -21,6 +22,7 @@ from .module import Module
 
 _FAMILIES = (
     container, linear, activation, conv, normalization, pooling, padding, dropout, sparse, loss, adaptive, reshaping, multihead, transformer,
+    rnn,
 )  # fmt: skip
 _PRIVATE = {"LazyModuleMixin", "NonDynamicallyQuantizableLinear"}
 

@@ -318,7 +318,12 @@ class CrossMapLRN2d(Module):
         if input.dim() != 4:
             raise ValueError(f"CrossMapLRN2d: Expected input to be 4D, got {input.dim()}D instead.")
         reach = (self.size - 1) // 2  # an even size counts as the odd one below it
-        energy = F.pad(input * input, (0, 0, 0, 0, reach, reach)).unfold(1, 2 * reach + 1, 1).sum(-1)
+        square = input * input
+        energy = F.pad(square, (0, 0, 0, 0, reach, reach)).unfold(1, 2 * reach + 1, 1).sum(-1)
+        # PyTorch's running window never lets go of channel 0; its numbers are the ones trained networks know.
+        later = input.size(1) - reach - 1
+        if later > 0:
+            energy = energy + F.pad(square[:, :1].expand(-1, later, -1, -1), (0, 0, 0, 0, reach + 1, 0))
         return input * (self.k + energy * (self.alpha / self.size)) ** -self.beta
 
     def extra_repr(self) -> str:

@@ -1,0 +1,349 @@
+"""Recurrent layers: RNN, LSTM, GRU and their cells, over padded or packed sequences.
+
+Enters: sequences [T, N, F] ([N, T, F] with batch_first, [T, F] alone, or packed) and first states. Leaves: the last layer's
+outputs and the last states. Refuses: sizes that do not fit, with the sizes. One product projects all steps' inputs of a layer;
+the steps themselves are ordinary ops, so gradients of any order follow.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+import warnings
+from typing import Any
+
+from ..._C import Tensor
+from ...op.definition import find_op
+from .. import functional as F, init
+from ..parameter import Parameter
+from ..utils.rnn import PackedSequence
+from .module import Module
+
+_empty, _cat, _stack = find_op("empty"), find_op("cat"), find_op("stack")
+_GATES = {"RNN_TANH": 1, "RNN_RELU": 1, "LSTM": 4, "GRU": 3}
+States = tuple[Tensor, ...]
+
+
+def step(mode: str, given: Tensor, states: States, w_hh: Tensor, b_hh: Tensor | None, w_hr: Tensor | None = None) -> States:
+    """The states after one step; `given` is the input's projection, bias included."""
+    h = states[0]
+    if mode == "GRU":
+        (ir, iz, inew), (hr, hz, hnew) = given.chunk(3, -1), F.linear(h, w_hh, b_hh).chunk(3, -1)
+        reset, update = F.sigmoid(ir + hr), F.sigmoid(iz + hz)
+        new = F.tanh(inew + reset * hnew)
+        return (new + update * (h - new),)
+    gates = given + F.linear(h, w_hh, b_hh)
+    if mode == "LSTM":
+        write, keep, new, read = gates.chunk(4, -1)
+        c = F.sigmoid(keep) * states[1] + F.sigmoid(write) * F.tanh(new)
+        h = F.sigmoid(read) * F.tanh(c)
+        return (h if w_hr is None else F.linear(h, w_hr)), c
+    return (F.tanh(gates) if mode == "RNN_TANH" else F.relu(gates),)
+
+
+def _run(mode: str, data: Tensor, sizes: list[int], first: States, weights: list[Tensor | None], backwards: bool) -> tuple[Tensor, States]:
+    """One layer in one direction over rows grouped by step: (rows of output, last states)."""
+    w_ih, w_hh, b_ih, b_hh, w_hr = weights
+    steps = F.linear(data, w_ih, b_ih).split(sizes)
+    outputs: list[Tensor] = []
+    if backwards:  # sequences join as their last step comes up
+        states = tuple(s[: sizes[-1]] for s in first)
+        for t in range(len(sizes) - 1, -1, -1):
+            here = states[0].shape[0]
+            if sizes[t] > here:
+                states = tuple(_cat([s, f[here : sizes[t]]]) for s, f in zip(states, first))
+            states = step(mode, steps[t], states, w_hh, b_hh, w_hr)
+            outputs.append(states[0])
+        return _cat(outputs[::-1]), states
+    states, ended = first, []
+    for t, size in enumerate(sizes):
+        if size < states[0].shape[0]:  # sequences end
+            ended.append(tuple(s[size:] for s in states))
+            states = tuple(s[:size] for s in states)
+        states = step(mode, steps[t], states, w_hh, b_hh, w_hr)
+        outputs.append(states[0])
+    if ended:
+        states = tuple(_cat(parts[::-1]) for parts in zip(*ended, states))
+    return _cat(outputs), states
+
+
+class RNNBase(Module):
+    """What RNN, LSTM and GRU share: parameters named by layer and direction, and the walk through them."""
+
+    __constants__ = ("mode", "input_size", "hidden_size", "num_layers", "bias", "batch_first", "dropout", "bidirectional", "proj_size")
+
+    def __init__(
+        self, mode: str, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False, dropout: float = 0.0,
+        bidirectional: bool = False, proj_size: int = 0, device: Any = None, dtype: Any = None,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self.mode = mode
+        self.input_size = input_size
+        self.hidden_size = hidden_size
+        self.num_layers = num_layers
+        self.bias = bias
+        self.batch_first = batch_first
+        self.dropout = float(dropout)
+        self.bidirectional = bidirectional
+        self.proj_size = proj_size
+        self._check_settings(dropout)
+        self._flat_weights_names: list[str] = []
+        gates = _GATES[mode] * hidden_size
+        state = proj_size or hidden_size
+        for layer in range(num_layers):
+            wide = input_size if layer == 0 else state * (2 if bidirectional else 1)
+            for suffix in self._suffixes(layer):
+                shapes = {"weight_ih": (gates, wide), "weight_hh": (gates, state)}
+                if bias:
+                    shapes.update(bias_ih=(gates,), bias_hh=(gates,))
+                if proj_size:
+                    shapes["weight_hr"] = (proj_size, hidden_size)
+                for name, shape in shapes.items():
+                    setattr(self, name + suffix, Parameter(_empty(shape, device=device, dtype=dtype)))
+                    self._flat_weights_names.append(name + suffix)
+        self.reset_parameters()
+
+    def _check_settings(self, dropout: Any) -> None:
+        if not isinstance(dropout, numbers.Number) or isinstance(dropout, bool) or not 0 <= dropout <= 1:
+            raise ValueError("dropout should be a number in range [0, 1] representing the probability of an element being zeroed")
+        if dropout > 0 and self.num_layers == 1:
+            warnings.warn("dropout option adds dropout after all but last recurrent layer, so non-zero dropout expects num_layers greater than 1, "
+                          f"but got dropout={dropout} and num_layers={self.num_layers}", stacklevel=4)  # fmt: skip
+        if not isinstance(self.hidden_size, int):
+            raise TypeError(f"hidden_size should be of type int, got: {type(self.hidden_size).__name__}")
+        if self.hidden_size <= 0:
+            raise ValueError("hidden_size must be greater than zero")
+        if self.num_layers <= 0:
+            raise ValueError("num_layers must be greater than zero")
+        if self.proj_size < 0:
+            raise ValueError("proj_size should be a positive integer or zero to disable projections")
+        if self.proj_size >= self.hidden_size:
+            raise ValueError("proj_size has to be smaller than hidden_size")
+        if self.mode not in _GATES:
+            raise ValueError("Unrecognized RNN mode: " + self.mode)
+
+    def _suffixes(self, layer: int) -> list[str]:
+        return [f"_l{layer}", f"_l{layer}_reverse"][: 2 if self.bidirectional else 1]
+
+    def reset_parameters(self) -> None:
+        """Uniform over ±1/sqrt(hidden_size)."""
+        bound = 1.0 / math.sqrt(self.hidden_size) if self.hidden_size > 0 else 0
+        for weight in self.parameters():
+            init.uniform_(weight, -bound, bound)
+
+    def flatten_parameters(self) -> None:
+        """Does nothing: the weights need not lie side by side."""
+
+    @property
+    def _flat_weights(self) -> list[Tensor]:
+        return [getattr(self, name) for name in self._flat_weights_names]
+
+    @property
+    def all_weights(self) -> list[list[Tensor]]:
+        """The weights per layer and direction."""
+        suffixes = [suffix for layer in range(self.num_layers) for suffix in self._suffixes(layer)]
+        return [[getattr(self, name) for name in self._flat_weights_names if name.partition("_l")[2] == suffix[2:]] for suffix in suffixes]
+
+    def _weights(self, suffix: str) -> list[Tensor | None]:
+        found = self._parameters
+        return [found.get(name + suffix) for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr")]
+
+    def extra_repr(self) -> str:
+        usual = {"proj_size": 0, "num_layers": 1, "bias": True, "batch_first": False, "dropout": 0, "bidirectional": False}
+        text = f"{self.input_size}, {self.hidden_size}"
+        return text + "".join(f", {name}={getattr(self, name)}" for name, value in usual.items() if getattr(self, name) != value)
+
+    def _state_widths(self) -> list[int]:
+        return [self.proj_size or self.hidden_size]
+
+    def _first_states(self, given: Any, data: Tensor, batch: int, order: Tensor | None) -> States:
+        """The states to begin with, checked, or zeros; in the order of a packed batch."""
+        count = self.num_layers * (2 if self.bidirectional else 1)
+        widths = self._state_widths()
+        if given is None:
+            return tuple(data.new_zeros((count, batch, width)) for width in widths)
+        for state, width, which in zip(given, widths, ("hidden[0]", "hidden[1]")):
+            if tuple(state.shape) != (count, batch, width):
+                which = which if len(widths) == 2 else "hidden"
+                raise RuntimeError(f"Expected {which} size {(count, batch, width)}, got {list(state.shape)}")
+        return tuple(given) if order is None else tuple(state.index_select(1, order) for state in given)
+
+    def _walk(self, data: Tensor, sizes: list[int], first: States) -> tuple[Tensor, States]:
+        """All layers over rows grouped by step."""
+        lasts: list[States] = []
+        for layer in range(self.num_layers):
+            outputs = []
+            for suffix in self._suffixes(layer):
+                begin = tuple(state[len(lasts)] for state in first)
+                out, last = _run(self.mode, data, sizes, begin, self._weights(suffix), suffix.endswith("_reverse"))
+                outputs.append(out)
+                lasts.append(last)
+            data = _cat(outputs, -1) if len(outputs) > 1 else outputs[0]
+            if self.dropout and self.training and layer < self.num_layers - 1:
+                data = F.dropout(data, self.dropout, True)
+        return data, tuple(_stack(parts) for parts in zip(*lasts))
+
+    def _forward(self, input: Any, given: States | None) -> tuple[Any, States]:
+        if isinstance(input, PackedSequence):
+            data, batch_sizes, order, back = input
+            self._check_width(data)
+            sizes = batch_sizes.tolist()
+            out, last = self._walk(data, sizes, self._first_states(given, data, sizes[0], order))
+            if back is not None:
+                last = tuple(state.index_select(1, back) for state in last)
+            return PackedSequence(out, batch_sizes, order, back), last
+        if input.dim() not in (2, 3):
+            raise ValueError(f"{type(self).__name__}: Expected input to be 2D or 3D, got {input.dim()}D instead")
+        alone = input.dim() == 2
+        for state in given or ():
+            if state.dim() != input.dim():
+                kind = "unbatched 2-D" if alone else "batched 3-D"
+                raise RuntimeError(f"For {kind} input, hx should also be {input.dim()}-D but got {state.dim()}-D tensor")
+        self._check_width(input)
+        if alone:
+            input, given = input.unsqueeze(1), None if given is None else tuple(state.unsqueeze(1) for state in given)
+        elif self.batch_first:
+            input = input.transpose(0, 1)
+        length, batch = input.shape[:2]
+        out, last = self._walk(input.reshape(length * batch, -1), [batch] * length, self._first_states(given, input, batch, None))
+        out = out.reshape(length, batch, -1)
+        if alone:
+            return out.squeeze(1), tuple(state.squeeze(1) for state in last)
+        return (out.transpose(0, 1) if self.batch_first else out), last
+
+    def _check_width(self, data: Tensor) -> None:
+        if data.size(-1) != self.input_size:
+            raise RuntimeError(f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got {data.size(-1)}")
+
+    def forward(self, input: Any, hx: Tensor | None = None) -> tuple[Any, Tensor]:
+        """(outputs of the last layer, last states of all layers)."""
+        out, last = self._forward(input, None if hx is None else (hx,))
+        return out, last[0]
+
+
+class RNN(RNNBase):
+    """h = tanh(W x + b + U h + c), or relu."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        if "proj_size" in kwargs:
+            raise ValueError("proj_size argument is only supported for LSTM, not RNN or GRU")
+        if len(args) > 3:
+            nonlinearity, args = args[3], args[:3] + args[4:]
+        else:
+            nonlinearity = kwargs.pop("nonlinearity", "tanh")
+        if nonlinearity not in ("tanh", "relu"):
+            raise ValueError(f"Unknown nonlinearity '{nonlinearity}'. Select from 'tanh' or 'relu'.")
+        super().__init__("RNN_" + nonlinearity.upper(), *args, **kwargs)
+        self.nonlinearity = nonlinearity
+
+
+class GRU(RNNBase):
+    """A gated recurrent unit."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        if "proj_size" in kwargs:
+            raise ValueError("proj_size argument is only supported for LSTM, not RNN or GRU")
+        super().__init__("GRU", *args, **kwargs)
+
+
+class LSTM(RNNBase):
+    """Long short-term memory: states are pairs (h, c); proj_size makes h narrower."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__("LSTM", *args, **kwargs)
+
+    def _state_widths(self) -> list[int]:
+        return [self.proj_size or self.hidden_size, self.hidden_size]
+
+    def forward(self, input: Any, hx: tuple[Tensor, Tensor] | None = None) -> tuple[Any, tuple[Tensor, Tensor]]:
+        """(outputs of the last layer, (last h, last c) of all layers)."""
+        return self._forward(input, hx)
+
+
+class RNNCellBase(Module):
+    """What the cells share."""
+
+    mode = "RNN_TANH"
+
+    def __init__(self, input_size: int, hidden_size: int, bias: bool, num_chunks: int, device: Any = None, dtype: Any = None) -> None:
+        super().__init__()
+        self.input_size = input_size
+        self.hidden_size = hidden_size
+        self.bias = bias
+        gates = num_chunks * hidden_size
+        self.weight_ih = Parameter(_empty((gates, input_size), device=device, dtype=dtype))
+        self.weight_hh = Parameter(_empty((gates, hidden_size), device=device, dtype=dtype))
+        for name in ("bias_ih", "bias_hh"):
+            self.register_parameter(name, Parameter(_empty((gates,), device=device, dtype=dtype)) if bias else None)
+        self.reset_parameters()
+
+    reset_parameters = RNNBase.reset_parameters
+
+    def extra_repr(self) -> str:
+        text = f"{self.input_size}, {self.hidden_size}" + ("" if self.bias else f", bias={self.bias}")
+        kind = getattr(self, "nonlinearity", "tanh")
+        return text if kind == "tanh" else f"{text}, nonlinearity={kind}"
+
+    def _next(self, input: Tensor, given: Any, count: int) -> States:
+        name = type(self).__name__
+        if input.dim() not in (1, 2):
+            raise ValueError(f"{name}: Expected input to be 1D or 2D, got {input.dim()}D instead")
+        for i, state in enumerate(given or ()):
+            if state.dim() not in (1, 2):
+                which = f"hx[{i}]" if count > 1 else "hidden"
+                raise ValueError(f"{name}: Expected {which} to be 1D or 2D, got {state.dim()}D instead")
+        alone = input.dim() == 1
+        rows = input.unsqueeze(0) if alone else input
+        if given is None:
+            states = (rows.new_zeros((rows.size(0), self.hidden_size)),) * count
+        else:
+            states = tuple(state.unsqueeze(0) if alone else state for state in given)
+        made = step(self.mode, F.linear(rows, self.weight_ih, self.bias_ih), states, self.weight_hh, self.bias_hh)
+        return tuple(state.squeeze(0) for state in made) if alone else made
+
+    def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
+        """The next state."""
+        return self._next(input, None if hx is None else (hx,), 1)[0]
+
+
+class RNNCell(RNNCellBase):
+    """One step of an RNN."""
+
+    def __init__(
+        self, input_size: int, hidden_size: int, bias: bool = True, nonlinearity: str = "tanh", device: Any = None, dtype: Any = None
+    ) -> None:
+        super().__init__(input_size, hidden_size, bias, 1, device, dtype)
+        self.nonlinearity = nonlinearity
+
+    def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
+        """The next state."""
+        if self.nonlinearity not in ("tanh", "relu"):
+            raise RuntimeError(f"Unknown nonlinearity: {self.nonlinearity}")
+        return super().forward(input, hx)
+
+    @property
+    def mode(self) -> str:
+        """How `step` calls this kind."""
+        return "RNN_" + self.nonlinearity.upper()
+
+
+class GRUCell(RNNCellBase):
+    """One step of a GRU."""
+
+    mode = "GRU"
+
+    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
+        super().__init__(input_size, hidden_size, bias, 3, device, dtype)
+
+
+class LSTMCell(RNNCellBase):
+    """One step of an LSTM."""
+
+    mode = "LSTM"
+
+    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
+        super().__init__(input_size, hidden_size, bias, 4, device, dtype)
+
+    def forward(self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]:
+        """The next (h, c)."""
+        return self._next(input, hx, 2)

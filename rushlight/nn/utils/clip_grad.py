@@ -1,0 +1,101 @@
+"""Gradients kept within bounds, by norm or by value.
+
+Enters: parameters (one tensor, or any iterable of them). Leaves: their gradients changed in place; the norm before. Refuses,
+if asked to, norms that are not finite.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from typing import Any
+
+from ..._C import Tensor
+from ...autograd.grad_mode import no_grad
+from ...op.definition import find_op
+
+
+def _tensors(parameters: Any) -> list[Tensor]:
+    if isinstance(parameters, Tensor):
+        return [parameters]
+    return list(parameters)
+
+
+def _grouped(tensors: list[Tensor]) -> list[list[Tensor]]:
+    """By device and dtype: each group is one call over a list."""
+    groups: dict[Any, list[Tensor]] = {}
+    for t in tensors:
+        groups.setdefault((str(t.device), t.dtype), []).append(t)
+    return list(groups.values())
+
+
+def _norms(group: list[Tensor], norm_type: float, foreach: bool | None) -> list[Tensor]:
+    if foreach is False or any(t.layout != group[0].layout or t.is_meta for t in group):
+        return [find_op("linalg_vector_norm")(t, norm_type) for t in group]
+    return list(find_op("_foreach_norm")(group, norm_type))
+
+
+def get_total_norm(tensors: Any, norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None) -> Tensor:
+    """The norm of all tensors as if they were one vector."""
+    found = _tensors(tensors)
+    norm_type = float(norm_type)
+    if not found:
+        return find_op("zeros")(())
+    device = found[0].device
+    norms = [norm.to(device) for group in _grouped(found) for norm in _norms(group, norm_type, foreach)]
+    total = find_op("linalg_vector_norm")(find_op("stack")(norms), norm_type)
+    if error_if_nonfinite and not bool(total.isfinite()):
+        raise RuntimeError(f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, so it cannot be clipped. To "
+                           "disable this error and scale the gradients by the non-finite norm anyway, set `error_if_nonfinite=False`")  # fmt: skip
+    return total
+
+
+def clip_grads_with_norm_(parameters: Any, max_norm: float, total_norm: Tensor, foreach: bool | None = None) -> None:
+    """Scale gradients by max_norm / total_norm where that is below 1; the factor never leaves the device."""
+    with no_grad():
+        grads = [p.grad for p in _tensors(parameters) if p.grad is not None]
+        factor = (float(max_norm) / (total_norm + 1e-6)).clamp(max=1.0)
+        for group in _grouped(grads):
+            here = factor.to(group[0].device)
+            if foreach is False:
+                for g in group:
+                    g.mul_(here)
+            else:
+                find_op("_foreach_mul_")(group, here)
+
+
+def clip_grad_norm_(
+    parameters: Any, max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None
+) -> Tensor:
+    """Scale gradients so that their common norm is at most max_norm; the norm before."""
+    if not isinstance(parameters, Tensor):
+        given = isinstance(parameters, Iterable) and not isinstance(parameters, (list, tuple))
+        parameters = list(parameters)
+        if given and not parameters:
+            warnings.warn("`parameters` is an empty generator, no gradient clipping will occur.", stacklevel=2)
+    with no_grad():
+        grads = [p.grad for p in _tensors(parameters) if p.grad is not None]
+        total = get_total_norm(grads, norm_type, error_if_nonfinite, foreach)
+        clip_grads_with_norm_(parameters, max_norm, total, foreach)
+    return total
+
+
+def clip_grad_norm(
+    parameters: Any, max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None
+) -> Tensor:
+    """Old spelling of clip_grad_norm_."""
+    warnings.warn("`nn.utils.clip_grad_norm` is now deprecated in favor of `nn.utils.clip_grad_norm_`.", FutureWarning, stacklevel=2)
+    return clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite, foreach)
+
+
+def clip_grad_value_(parameters: Any, clip_value: float, foreach: bool | None = None) -> None:
+    """Clamp every element of the gradients to ±clip_value."""
+    bound = float(clip_value)
+    with no_grad():
+        for group in _grouped([p.grad for p in _tensors(parameters) if p.grad is not None]):
+            if foreach is False:
+                for g in group:
+                    g.clamp_(-bound, bound)
+            else:
+                find_op("_foreach_clamp_min_")(group, -bound)
+                find_op("_foreach_clamp_max_")(group, bound)
