@@ -1,6 +1,11 @@
 """Rushlight: the PyTorch system, Python-first. Public names only; no logic lives here."""
 
+import gc as _gc
 import importlib as _importlib
+
+# A thousand classes are made now, all of them to stay: looking for garbage among them would take a tenth of the import.
+_collects = _gc.isenabled()
+_gc.disable()
 
 from . import _C, autograd, dispatch as _dispatch, op, ops, overrides as _overrides, tensor as _tensor  # noqa: F401
 from ._C import (
@@ -127,6 +132,9 @@ _dispatch.install()
 globals().update(_LEGACY_TYPES)
 globals().update(_ASSERTIONS)
 globals().update(op.published(""))
+
+if _collects:
+    _gc.enable()
 
 _SUBPACKAGES = frozenset(("codegen", "devices", "fake", "fft", "func", "library", "linalg", "loops", "masked", "nested", "nn", "random", "signal", "sparse", "special", "testing", "utils"))
 

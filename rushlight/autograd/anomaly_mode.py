@@ -6,7 +6,6 @@ whose backward failed, and a RuntimeError for NaN gradients. Slow: a debugging a
 
 from __future__ import annotations
 
-import traceback
 import warnings
 from typing import Any
 
@@ -26,6 +25,8 @@ def is_anomaly_check_nan_enabled() -> bool:
 
 def remember_stack(node: Any) -> None:
     """Called by the tape for every node made in this mode."""
+    import traceback  # only here: it brings a tokenizer along
+
     node.metadata["traceback_"] = traceback.format_stack()[:-1]
     if _running:
         node.metadata["parent_"] = _running[-1]
