@@ -3,26 +3,34 @@
 from . import (
     activation,
     adaptive,
+    batchnorm,
+    channelshuffle,
     container,
     conv,
+    distance,
     dropout,
+    flatten,
+    fold,
+    instancenorm,
+    lazy,
     linear,
     loss,
     module,
     multihead,
     normalization,
     padding,
+    pixelshuffle,
     pooling,
-    reshaping,
     rnn,
     sparse,
     transformer,
+    upsampling,
 )
 from .module import Module
 
 _FAMILIES = (
-    container, linear, activation, conv, normalization, pooling, padding, dropout, sparse, loss, adaptive, reshaping, multihead, transformer,
-    rnn,
+    container, linear, activation, conv, batchnorm, instancenorm, normalization, pooling, padding, dropout, sparse, loss,
+    adaptive, flatten, fold, pixelshuffle, channelshuffle, upsampling, distance, multihead, transformer, rnn,
 )  # fmt: skip
 _PRIVATE = {"LazyModuleMixin", "NonDynamicallyQuantizableLinear"}
 

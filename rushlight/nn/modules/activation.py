@@ -1,7 +1,7 @@
 """Activations as layers: each calls the function of its name.
 
 Enters: a tensor. Leaves: the activation of every element (softmaxes: along a dim). Refuses what the function refuses.
-MultiheadAttention has a file of its own.
+MultiheadAttention, which PyTorch keeps here, has a file of its own.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from ...op.definition import find_op
 from .. import functional as F, init
 from ..parameter import Parameter
 from .module import Module
+from .multihead import MultiheadAttention  # noqa: F401  PyTorch keeps it in this file
 from .settings import settings
 
 

@@ -14,9 +14,9 @@ from typing import Any
 from ..._C import Tensor
 from .. import functional as F
 from ..linear_cross_entropy_options import LinearCrossEntropyOptions
+from .distance import PairwiseDistance
 from .linear import Linear
 from .module import Module
-from .reshaping import PairwiseDistance
 from .settings import settings
 
 

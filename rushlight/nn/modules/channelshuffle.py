@@ -1,0 +1,25 @@
+"""Channels dealt out over groups.
+
+Enters: [N, C, …]. Leaves: the same shape. Refuses what the functions they call refuse.
+"""
+
+from __future__ import annotations
+
+from ..._C import Tensor
+from .. import functional as F
+from .module import Module
+from .settings import settings
+
+
+class ChannelShuffle(Module):
+    """Channels dealt out over groups, in turn."""
+
+    def __init__(self, groups: int) -> None:
+        super().__init__()
+        self.groups = groups
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.channel_shuffle(input, self.groups)
+
+    def extra_repr(self) -> str:
+        return settings(self, "groups")

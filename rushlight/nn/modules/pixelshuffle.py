@@ -1,0 +1,39 @@
+"""Channels for resolution, and back.
+
+Enters: images. Leaves: images with more or fewer pixels. Refuses what the functions they call refuse.
+"""
+
+from __future__ import annotations
+
+from ..._C import Tensor
+from .. import functional as F
+from .module import Module
+from .settings import settings
+
+
+class PixelShuffle(Module):
+    """Channels spread over a finer grid of pixels."""
+
+    def __init__(self, upscale_factor: int) -> None:
+        super().__init__()
+        self.upscale_factor = upscale_factor
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.pixel_shuffle(input, self.upscale_factor)
+
+    def extra_repr(self) -> str:
+        return settings(self, "upscale_factor")
+
+
+class PixelUnshuffle(Module):
+    """Pixels gathered into channels of a coarser grid."""
+
+    def __init__(self, downscale_factor: int) -> None:
+        super().__init__()
+        self.downscale_factor = downscale_factor
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.pixel_unshuffle(input, self.downscale_factor)
+
+    def extra_repr(self) -> str:
+        return settings(self, "downscale_factor")
