@@ -25,6 +25,7 @@ from . import (
     sparse,
     transformer,
     upsampling,
+    utils,
 )
 from .module import Module
 

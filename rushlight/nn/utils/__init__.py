@@ -13,9 +13,10 @@ from .convert_parameters import parameters_to_vector, vector_to_parameters
 _LATER = {
     "fuse_conv_bn_eval": "fusion", "fuse_conv_bn_weights": "fusion", "fuse_linear_bn_eval": "fusion", "fuse_linear_bn_weights": "fusion",
     "skip_init": "init", "weight_norm": "weight_norm", "remove_weight_norm": "weight_norm", "spectral_norm": "spectral_norm",
-    "remove_spectral_norm": "spectral_norm",
+    "remove_spectral_norm": "spectral_norm", "convert_conv2d_weight_memory_format": "memory_format",
+    "convert_conv3d_weight_memory_format": "memory_format",
 }  # fmt: skip
-_FILES = frozenset(("fusion", "init", "parametrizations", "parametrize", "stateless"))
+_FILES = frozenset(("fusion", "init", "memory_format", "parametrizations", "parametrize", "prune", "stateless"))
 
 
 def __getattr__(name: str) -> object:
