@@ -74,6 +74,6 @@ def dense_strides(sizes: Sequence[int], hints: Sequence[int], strides: Sequence[
     for d in order:
         if hints[d] > 1 and strides[d] != expected:
             return tuple(strides)
-        made[d] = step if hints[d] > 1 or not isinstance(sizes[d], SymInt) else step
+        made[d] = step
         step, expected = step * sizes[d], expected * hints[d]
-    return tuple(m if hints[d] > 1 else (m if expected else strides[d]) for d, m in enumerate(made))
+    return tuple(made) if expected else tuple(strides)

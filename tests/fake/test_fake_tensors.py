@@ -60,10 +60,7 @@ IMAGES = {
 def traced(fn, shape, dynamic):
     """The result of `fn` on a fake tensor of a shape, with its environment."""
     env = ShapeEnv()
-    with FakeTensorMode(shape_env=env, allow_non_fake_inputs=True) as mode:
-        real = rl.empty(shape)
     fake = FakeTensorMode(shape_env=env, allow_non_fake_inputs=True)
-    del mode, real
     with rl.no_grad():
         x = fake.from_tensor(rl.empty(shape), dynamic_dims=dynamic)
         with fake:
@@ -117,7 +114,7 @@ def test_static_shapes_devices_and_dtypes():
     mode = FakeTensorMode()
     x = mode.from_tensor(rl.randn(3, 4).to(rl.bfloat16))
     y = (x + x).float()
-    assert (tuple(y.shape), y.dtype, y.device.type, y.is_meta) == ((3, 4), rl.float32, "cpu", False) or y.device.type == "cpu"
+    assert (tuple(y.shape), y.dtype, y.device.type) == ((3, 4), rl.float32, "cpu")
     with mode:
         z = rl.zeros(2, 3, device="cpu")
         assert isinstance(z, FakeTensor)
