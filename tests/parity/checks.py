@@ -184,6 +184,8 @@ def _pointed_at(result: Any, sample: Any, place: int) -> Any:
         return thing(found) if isinstance(t, rl.Tensor) else found
 
     parts = leaves(result)
+    if len(parts) == 1 and parts[0].ndim != sample.input.ndim:
+        return result       # the median of all elements: a value, with no position to go with it
     return [part if k + 1 < len(parts) else element(part) for k, part in enumerate(parts)]
 
 
