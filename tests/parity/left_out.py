@@ -30,6 +30,7 @@ LEFT_OUT: dict[str, dict[str, str]] = {
     "dtypes": {
         **dict.fromkeys(_POLYGAMMA, _POLE),
         **dict.fromkeys(_BESSEL, _ACCURATE),
+        "eye": "float8_e4m3fnuz and float8_e5m2fnuz do not exist in Rushlight",
         "matrix_exp": "PyTorch's bfloat16 and float16 results are NaN on this kind of machine; ours are the float32 ones, rounded",
         "div.trunc_rounding": "bfloat16 quotients next to a whole number are rounded before truncation by PyTorch, after it here",
         "_softmax_backward_data": _ROUNDING,
