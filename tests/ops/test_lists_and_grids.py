@@ -84,3 +84,16 @@ def test_segment_reduce_of_offsets_with_empty_runs() -> None:
     assert made.tolist() == [2, -1, 3]
     made.sum().backward()
     assert x.grad.tolist() == [0, 1, 1]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int16", "bool", "bfloat16", "complex64"])
+@pytest.mark.parametrize(("shapes", "dim"), [([(300, 200), (300, 64), (300, 1)], 1), ([(40, 30, 50), (40, 7, 50)], 1), ([(70000, 1), (70000, 1)], -1)])
+def test_large_rows_are_joined(shapes: list, dim: int, dtype: str) -> None:
+    """Rows written end to end by one kernel hold what one copy per tensor would."""
+    parts = [(rl.randn(shape) * 3).to(getattr(rl, dtype)) for shape in shapes]
+    joined = rl.cat(parts, dim)
+    start = 0
+    for part in parts:
+        assert rl.equal(joined.narrow(dim, start, part.shape[dim]), part)
+        start += part.shape[dim]
+    assert start == joined.shape[dim]

@@ -6,12 +6,19 @@ from collections.abc import Sequence
 from typing import Any
 
 from rushlight import _C
+from rushlight.loops.expr import load, var
+from rushlight.loops.nest import For, Nest, Store, operands, rows
 from rushlight.op import Composite, Meta, find_op, wrap_dim
 from rushlight.op.definition import KIND_PLANNED, OpDefinition
-from rushlight.op.indexed import contiguous_strides, copy_steps
-from rushlight.op.pointwise import check_devices, device_of
+from rushlight.op.indexed import ZERO, contiguous_strides, copy_steps
+from rushlight.op.pointwise import check_devices, compile_for, device_of
+from rushlight.op.reduction import GRAIN, as_step, product
 from rushlight.ops.reduction.restore import as_dtype
 from rushlight.promotion import result_type_of
+
+MOST_JOINED = 8          # tensors one kernel reads side by side
+JOINED_FROM = 1 << 16    # elements from which on a kernel of its own pays
+_join_kernels: dict[tuple, Any] = {}
 
 
 def joined_dtype(tensors: Sequence[Any]) -> Any:
@@ -54,6 +61,8 @@ class Cat(OpDefinition):
         shape[dim] = sum(t.shape[dim] for _, t in real)
         strides = contiguous_strides(shape)
         steps, start, inputs = [], 0, len(tensors)
+        if side_by_side(real, dim, dtype, device):
+            return _C.Plan(inputs, device, [("new", dtype, tuple(shape), None, 0, 0)], [joined_rows(real, dim, inputs, shape, dtype, device)])
         for k, t in real if device.type != "meta" else ():
             steps += copy_steps(device, t, k, (inputs, start * strides[dim] * dtype.itemsize), strides, dtype)
             start += t.shape[dim]
@@ -71,6 +80,35 @@ class Cat(OpDefinition):
             grads.append(as_dtype(part, t.dtype))
             start += t.shape[dim]
         return {"tensors": grads}
+
+
+def side_by_side(real: Sequence[tuple[int, Any]], dim: int, dtype: Any, device: Any) -> bool:
+    """Whether rows of the result are rows of the tensors one after another, worth writing in one go: memory then sees one
+    stream of writes instead of one per tensor."""
+    if not dim or device.type != "cpu" or not 2 <= len(real) <= MOST_JOINED:
+        return False
+    return all(t.dtype is dtype and t._is_contiguous() and t.numel() for _, t in real) and sum(t.numel() for _, t in real) >= JOINED_FROM
+
+
+def joined_rows(real: Sequence[tuple[int, Any]], dim: int, inputs: int, shape: Sequence[int], dtype: Any, device: Any) -> tuple:
+    """The step that writes the result row by row."""
+    key = (dtype.code, len(real), device.type)
+    kernel = _join_kernels.get(key)
+    if kernel is None:
+        kernel = _join_kernels[key] = as_step(compile_for(device, join_nest(dtype.code, len(real))))
+    lengths = [product(t.shape[dim:]) for _, t in real]
+    width = sum(lengths)
+    return (kernel, [*(k for k, _ in real), inputs], [width, *lengths], product(shape[:dim]), max(1, GRAIN // width), -1)
+
+
+def join_nest(code: str, count: int) -> Nest:
+    """Row i of the result: row i of every operand, end to end."""
+    i, start, body = var("i"), var("i") * var("width"), []
+    for k in range(count):
+        j, length = var(f"j{k}"), var(f"n{k}")
+        body.append(For(j.attr, ZERO, length, (Store(count, start + j, load(k, i * length + j, code)),), vector=True))
+        start = start + length
+    return Nest("join", operands([code] * count, [code]), ("width", *(f"n{k}" for k in range(count))), rows(*body))
 
 
 def is_skipped(t: Any) -> bool:
