@@ -7,7 +7,7 @@ import importlib as _importlib
 _collects = _gc.isenabled()
 _gc.disable()
 
-from . import _C, autograd, dispatch as _dispatch, op, ops, overrides as _overrides, tensor as _tensor  # noqa: F401
+from . import _C, autograd, dispatch as _dispatch, op, ops, overrides as _overrides, tensor as _tensor, version as _version  # noqa: F401
 from ._C import (
     Generator,
     Tensor,
@@ -107,7 +107,7 @@ from .shape import (
 )
 from .storage import TypedStorage
 
-__version__ = "0.1.0"
+__version__ = _version.TorchVersion(_version.__version__)
 
 float = float32  # noqa: A001
 double = float64
@@ -136,7 +136,7 @@ globals().update(op.published(""))
 if _collects:
     _gc.enable()
 
-_SUBPACKAGES = frozenset(("codegen", "devices", "fake", "fft", "func", "library", "linalg", "loops", "masked", "nested", "nn", "random", "signal", "sparse", "special", "testing", "utils"))
+_SUBPACKAGES = frozenset(("codegen", "compat", "devices", "fake", "fft", "func", "library", "linalg", "loops", "masked", "nested", "nn", "random", "signal", "sparse", "special", "testing", "utils", "version"))
 
 
 def __getattr__(name: str) -> object:

@@ -61,6 +61,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("distributed",),
     ("export", "onnx", "serve", "lazy", "jit", "quantization", "profiler"),
     ("",),
+    ("compat",),
     ("demo", "__main__"),
 )
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}

@@ -1,0 +1,52 @@
+"""`python -m rushlight`: run PyTorch programs on Rushlight, or say what this installation is.
+
+    python -m rushlight run script.py --epochs 3        an unmodified PyTorch script
+    python -m rushlight run -m package.train --lr 0.1   a module, as with `python -m`
+    python -m rushlight info                            versions, processor, devices
+"""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import sys
+
+
+def parse(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m rushlight", description="Run PyTorch programs on Rushlight.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    run = commands.add_parser("run", help="run an unmodified PyTorch program", description="Run a program with `torch` served by Rushlight.")
+    run.add_argument("-m", dest="module", action="store_true", help="the program is a module name, as with `python -m`")
+    run.add_argument("program", help="path of the script, or name of the module")
+    run.add_argument("arguments", nargs=argparse.REMAINDER, help="handed to the program as they are")
+    commands.add_parser("info", help="print versions, processor and devices")
+    return parser.parse_args(arguments)
+
+
+def info() -> None:
+    import rushlight
+
+    print(f"rushlight {rushlight.version.rushlight} (follows PyTorch {rushlight.version.follows})")
+    print(f"python    {platform.python_version()} on {platform.system()} {platform.machine()}")
+    print(f"threads   {rushlight.get_num_threads()}")
+
+
+def main(arguments: list[str]) -> int:
+    chosen = parse(arguments)
+    if chosen.command == "info":
+        info()
+        return 0
+    from .compat import run
+
+    try:
+        run(chosen.program, chosen.arguments, as_module=chosen.module)
+    except FileNotFoundError as missing:
+        if not str(missing).startswith("rushlight run:"):
+            raise
+        print(missing, file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,75 @@
+"""Serve `torch` from Rushlight to a program and to every library it imports.
+
+`install()` makes `import torch`, `import torch.nn.functional` and `importlib.metadata.version("torch")` answer from
+Rushlight in this process, whether or not PyTorch is installed: `torch.nn` and `rushlight.nn` are one module object.
+`python -m rushlight run script.py` does that and, through the environment, the same for the processes the script starts.
+Refuses: being installed after the real `torch` was imported, since two frameworks would then share one name.
+
+    import rushlight.compat
+    rushlight.compat.install()
+    import torch, transformers            # both now run on Rushlight
+"""
+
+from __future__ import annotations
+
+import os
+import runpy
+import sys
+from pathlib import Path
+
+from .finder import TorchFinder, serves
+
+__all__ = ["install", "installed", "run", "uninstall"]
+
+_finder = TorchFinder()
+SHIM = Path(__file__).with_name("shim")
+
+
+def install() -> None:
+    """Serve `torch` from Rushlight in this process from now on. Asking twice is asking once."""
+    if installed():
+        return
+    held = sys.modules.get("torch")
+    if held is not None and not serves(held) and getattr(held, "__file__", None) != str(SHIM / "torch" / "__init__.py"):
+        raise RuntimeError(
+            f"rushlight.compat.install: PyTorch is already imported (from {getattr(held, '__file__', 'an unknown place')}); "
+            "call install() before the first `import torch`, or use `python -m rushlight run script.py`"
+        )
+    sys.meta_path.insert(0, _finder)
+    _finder.alias("torch")
+
+
+def installed() -> bool:
+    """Whether `torch` is served from Rushlight in this process."""
+    return _finder in sys.meta_path
+
+
+def uninstall() -> None:
+    """Stop serving `torch`: later imports of it find PyTorch, if that is installed. Modules in use stay as they are."""
+    if installed():
+        sys.meta_path.remove(_finder)
+        for name in [name for name in sys.modules if name == "torch" or name.startswith("torch.")]:
+            del sys.modules[name]
+
+
+def serve_children() -> None:
+    """Let the Python processes started from here find Rushlight under `torch` too (they read PYTHONPATH)."""
+    package_home = str(SHIM.parents[2])
+    inherited = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
+    wanted = [str(SHIM), package_home]
+    os.environ["PYTHONPATH"] = os.pathsep.join([*wanted, *(path for path in inherited if path not in wanted)])
+
+
+def run(script: str, arguments: list[str], as_module: bool = False) -> None:
+    """Run a program unmodified, as `python script …` (or `python -m script …`) would, with `torch` served from Rushlight."""
+    install()
+    serve_children()
+    sys.argv = [script, *arguments]
+    if as_module:
+        sys.path[0] = os.getcwd()
+        runpy.run_module(script, run_name="__main__", alter_sys=True)
+        return
+    if not Path(script).exists():
+        raise FileNotFoundError(f"rushlight run: no such script: {script!r}")
+    sys.path[0] = str(Path(script).resolve().parent)
+    runpy.run_path(script, run_name="__main__")

@@ -1,0 +1,85 @@
+"""The import hook behind `compat.install`: `torch.x.y` is the module object `rushlight.x.y`.
+
+Enters: the import system's questions about `torch` and its submodules, and `importlib.metadata`'s about the distribution
+`torch`. Leaves: Rushlight's own module objects, under both names. A submodule Rushlight lacks is a ModuleNotFoundError
+that says so (libraries that try optional parts of PyTorch catch it), even when PyTorch itself is installed: the two must
+not mix in one process.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.abc
+import importlib.machinery
+import importlib.metadata
+import importlib.util
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from types import ModuleType
+
+from .. import version
+
+SERVED = "torch"
+SERVER = "rushlight"
+
+
+def serves(module: ModuleType) -> bool:
+    """Whether a module found under `torch` is Rushlight's."""
+    return getattr(module, "__name__", "").partition(".")[0] == SERVER
+
+
+class TorchDistribution(importlib.metadata.Distribution):
+    """The installed-package record of `torch`, for code that reads versions without importing."""
+
+    def read_text(self, filename: str) -> str | None:
+        if filename == "METADATA":
+            return f"Metadata-Version: 2.1\nName: {SERVED}\nVersion: {version.follows}\nSummary: Served by Rushlight\n"
+        return f"{SERVED}\n" if filename == "top_level.txt" else None
+
+    def locate_file(self, path: object) -> object:
+        raise FileNotFoundError(f"{path}: the distribution {SERVED!r} is served by Rushlight and has no files")
+
+
+class TorchLoader(importlib.abc.Loader):
+    """Hands out the module Rushlight already has, leaving its own name and spec as they are."""
+
+    def __init__(self, server_name: str) -> None:
+        self.server_name = server_name
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
+        module = importlib.import_module(self.server_name)
+        # The import system writes `spec` over the module's own before it calls exec_module.
+        self.own_spec = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__spec__ = self.own_spec
+
+
+class TorchFinder(importlib.abc.MetaPathFinder):
+    """Answers for `torch` before any other finder does."""
+
+    def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> importlib.machinery.ModuleSpec | None:
+        root, _, rest = fullname.partition(".")
+        if root != SERVED:
+            return None
+        server_name = f"{SERVER}.{rest}" if rest else SERVER
+        found = importlib.util.find_spec(server_name)
+        if found is None:
+            raise ModuleNotFoundError(f"No module named {fullname!r}: Rushlight, which serves 'torch' here, does not have it", name=fullname)
+        spec = importlib.machinery.ModuleSpec(fullname, TorchLoader(server_name), origin=found.origin, is_package=found.submodule_search_locations is not None)
+        if found.submodule_search_locations is not None:
+            spec.submodule_search_locations = list(found.submodule_search_locations)
+        return spec
+
+    def find_distributions(self, context: importlib.metadata.DistributionFinder.Context = None) -> Iterable[importlib.metadata.Distribution]:
+        name = getattr(context, "name", None)
+        return iter([TorchDistribution()]) if name is None or name.lower() == SERVED else iter(())
+
+    def alias(self, fullname: str) -> None:
+        """Put a served module under its `torch` name at once."""
+        sys.modules[fullname] = importlib.import_module(SERVER + fullname[len(SERVED):])
+
+    def aliases(self) -> Iterator[str]:
+        """The `torch` names imported so far."""
+        return (name for name in sys.modules if name == SERVED or name.startswith(f"{SERVED}."))
