@@ -64,7 +64,7 @@ DLDataType to_dl(DType d) {
 }
 
 bool from_dl(DLDataType dl, DType* out) {
-  for (int i = 0; i < static_cast<int>(DType::Count); i++) {
+  for (int i = 0; i < static_cast<int>(DType::FirstOpaque); i++) {
     DLDataType mine = to_dl(static_cast<DType>(i));
     if (mine.code == dl.code && mine.bits == dl.bits && dl.lanes == 1) return *out = static_cast<DType>(i), true;
   }
@@ -129,6 +129,7 @@ PyObject* py_to_dlpack(PyObject*, PyObject* args) {
   if (tape_requires_grad(t)) return PyErr_SetString(PyExc_BufferError, "Can't export tensors that require gradient, use tensor.detach()"), nullptr;
   if (t->device.type != kCPU)
     return PyErr_Format(PyExc_BufferError, "__dlpack__: cannot export a tensor on device '%s'", device_type_name(t->device.type)), nullptr;
+  if (is_opaque(t->dtype)) return PyErr_Format(PyExc_BufferError, "__dlpack__: %s has no DLPack type", info(t->dtype).name), nullptr;
   if (!check_host_data(t, "__dlpack__")) return nullptr;   // wrappers have sizes but no bytes
   if (!versioned) return PyCapsule_New(make_export<Managed>(t), kName, drop_plain);
   ManagedVersioned* managed = make_export<ManagedVersioned>(t);

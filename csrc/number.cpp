@@ -115,7 +115,7 @@ int64_t load_int(const char* in, DType dtype) {
     case DType::U32: return read<uint32_t>(in);
     case DType::I64: return read<int64_t>(in);
     case DType::U64: return static_cast<int64_t>(read<uint64_t>(in));
-    default: return static_cast<int64_t>(load_real(in, dtype));
+    default: return is_opaque(dtype) ? 0 : static_cast<int64_t>(load_real(in, dtype));   // opaque types never get here: load_number refuses
   }
 }
 
@@ -131,7 +131,12 @@ double load_real(const char* in, DType dtype) {
   }
 }
 
+static PyObject* refuse_opaque(DType dtype) {
+  return PyErr_Format(PyExc_NotImplementedError, "elements of %s cannot be read or written as numbers; view the tensor as integers", info(dtype).name);
+}
+
 PyObject* load_number(const char* in, DType dtype) {
+  if (is_opaque(dtype)) return refuse_opaque(dtype);
   switch (dtype) {
     case DType::F32: return PyFloat_FromDouble(read<float>(in));
     case DType::F64: return PyFloat_FromDouble(read<double>(in));
@@ -232,6 +237,7 @@ static bool store_as_int(PyObject* number, DType dtype, char* out, Overflow over
 }
 
 bool store_number(PyObject* number, DType dtype, char* out, Overflow overflow) {
+  if (is_opaque(dtype)) return refuse_opaque(dtype), false;
   Ref item;
   if (is_tensor(number)) {
     Tensor* t = as_tensor(number);
@@ -281,7 +287,7 @@ static bool numpy_scalar_dtype(PyObject* number, DType* out) {
     PyErr_Clear();
     return false;
   }
-  for (int i = 0; i < static_cast<int>(DType::Count); i++)
+  for (int i = 0; i < static_cast<int>(DType::FirstOpaque); i++)
     if (strcmp(kDTypes[i].name, text) == 0) {
       *out = static_cast<DType>(i);
       return true;
@@ -322,6 +328,10 @@ static DType promote_floats(DType a, DType b) {
 
 bool promote_dtypes(DType a, DType b, DType* out) {
   if (a == b) return *out = a, true;
+  if (is_opaque(a) || is_opaque(b)) {
+    PyErr_Format(PyExc_RuntimeError, "Promotion is not supported for %s and %s", info(a).name, info(b).name);
+    return false;
+  }
   if (category(a) > category(b)) std::swap(a, b);
   if (is_float8(a) || is_float8(b)) {
     PyErr_Format(PyExc_RuntimeError, "Promotion for Float8 Types is not supported, attempted to promote %s and %s", info(a).name, info(b).name);

@@ -25,6 +25,34 @@ const DTypeInfo kDTypes[] = {
     {"float8_e4m3fn", "f8e4m3fn", 1, true, false, true},
     {"float8_e5m2", "f8e5m2", 1, true, false, true},
     {"complex32", "c32", 4, false, true, true},
+    {"float8_e4m3fnuz", "f8e4m3fnuz", 1, true, false, true},
+    {"float8_e5m2fnuz", "f8e5m2fnuz", 1, true, false, true},
+    {"float8_e8m0fnu", "f8e8m0fnu", 1, true, false, false},
+    {"float4_e2m1fn_x2", "f4e2m1fnx2", 1, true, false, true},
+    {"qint8", "q8", 1, false, false, true},
+    {"quint8", "qu8", 1, false, false, false},
+    {"qint32", "q32", 4, false, false, true},
+    {"quint4x2", "qu4x2", 1, false, false, false},
+    {"quint2x4", "qu2x4", 1, false, false, false},
+    {"bits1x8", "bits1x8", 1, false, false, false},
+    {"bits2x4", "bits2x4", 1, false, false, false},
+    {"bits4x2", "bits4x2", 1, false, false, false},
+    {"bits8", "bits8", 1, false, false, false},
+    {"bits16", "bits16", 2, false, false, false},
+    {"int1", "i1", 1, false, false, true},
+    {"int2", "i2", 1, false, false, true},
+    {"int3", "i3", 1, false, false, true},
+    {"int4", "i4", 1, false, false, true},
+    {"int5", "i5", 1, false, false, true},
+    {"int6", "i6", 1, false, false, true},
+    {"int7", "i7", 1, false, false, true},
+    {"uint1", "u1", 1, false, false, false},
+    {"uint2", "u2", 1, false, false, false},
+    {"uint3", "u3", 1, false, false, false},
+    {"uint4", "u4", 1, false, false, false},
+    {"uint5", "u5", 1, false, false, false},
+    {"uint6", "u6", 1, false, false, false},
+    {"uint7", "u7", 1, false, false, false},
 };
 
 thread_local ThreadState tls;
@@ -40,7 +68,10 @@ PyObject* dtype_object(DType d) { return dtype_objects[static_cast<int>(d)]; }
 
 static const DTypeInfo& self_info(PyObject* self) { return info(dtype_of(self)); }
 
-static PyObject* dtype_repr(PyObject* self) { return PyUnicode_FromFormat("rushlight.%s", self_info(self).name); }
+// The module users know the names by: "rushlight", or "torch" while Rushlight serves it.
+static PyObject* display_module;
+
+static PyObject* dtype_repr(PyObject* self) { return PyUnicode_FromFormat("%U.%s", display_module, self_info(self).name); }
 static PyObject* dtype_name(PyObject* self, void*) { return PyUnicode_FromString(self_info(self).name); }
 static PyObject* dtype_code(PyObject* self, void*) { return PyUnicode_FromString(self_info(self).code); }
 static PyObject* dtype_itemsize(PyObject* self, void*) { return PyLong_FromLong(self_info(self).itemsize); }
@@ -268,9 +299,21 @@ static PyObject* register_device(PyObject*, PyObject* args) {
   return PyLong_FromLong(num_devices++);
 }
 
-static PyMethodDef functions[] = {{"register_device", register_device, METH_VARARGS, "number a new device type"}, {}};
+static PyObject* set_display_module(PyObject*, PyObject* name) {
+  if (!PyUnicode_Check(name)) return PyErr_Format(PyExc_TypeError, "set_display_module: expected a str, got %s", Py_TYPE(name)->tp_name), nullptr;
+  Py_SETREF(display_module, Py_NewRef(name));
+  Py_RETURN_NONE;
+}
+
+static PyObject* get_display_module(PyObject*, PyObject*) { return Py_NewRef(display_module); }
+
+static PyMethodDef functions[] = {{"set_display_module", set_display_module, METH_O, "name the module that reprs of dtypes, sizes and layouts show"},
+                                  {"get_display_module", get_display_module, METH_NOARGS, "the module that reprs show"},
+                                  {"register_device", register_device, METH_VARARGS, "number a new device type"}, {}};
 
 int init_types(PyObject* module) {
+  display_module = PyUnicode_InternFromString("rushlight");
+  if (!display_module) return -1;
   DTypeType = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&dtype_spec));
   DeviceType = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&device_spec));
   if (!DTypeType || !DeviceType) return -1;

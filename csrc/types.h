@@ -10,6 +10,9 @@ namespace rl {
 
 enum class DType : uint8_t {
   Bool, U8, I8, I16, I32, I64, F16, F32, F64, C64, C128, BF16, U16, U32, U64, F8E4M3FN, F8E5M2, C32,
+  FirstOpaque,   // from here on: types that are stored and named but not computed with
+  F8E4M3FNUZ = FirstOpaque, F8E5M2FNUZ, F8E8M0FNU, F4E2M1FNX2, QI8, QU8, QI32, QU4X2, QU2X4, BITS1X8, BITS2X4, BITS4X2, BITS8, BITS16,
+  I1, I2, I3, I4, I5, I6, I7, U1, U2, U3, U4, U5, U6, U7,
   Count
 };
 
@@ -24,6 +27,7 @@ extern const DTypeInfo kDTypes[static_cast<int>(DType::Count)];
 inline const DTypeInfo& info(DType d) { return kDTypes[static_cast<int>(d)]; }
 inline int itemsize(DType d) { return info(d).itemsize; }
 inline bool is_float(DType d) { return info(d).floating; }
+inline bool is_opaque(DType d) { return d >= DType::FirstOpaque; }
 inline bool is_complex(DType d) { return info(d).complex; }
 inline DType part_of(DType d) { return d == DType::C64 ? DType::F32 : d == DType::C128 ? DType::F64 : DType::F16; }   // of a complex type
 inline bool is_differentiable(DType d) { return info(d).floating || info(d).complex; }

@@ -7,7 +7,16 @@ import importlib as _importlib
 _collects = _gc.isenabled()
 _gc.disable()
 
-from . import _C, autograd, dispatch as _dispatch, op, ops, overrides as _overrides, tensor as _tensor, version as _version  # noqa: F401
+from . import (  # noqa: F401
+    _C,
+    autograd,
+    dispatch as _dispatch,
+    op,
+    ops,
+    overrides as _overrides,
+    tensor as _tensor,
+    version as _version,
+)
 from ._C import (
     Generator,
     Tensor,
@@ -40,7 +49,7 @@ from .assertions import PUBLIC as _ASSERTIONS
 from .autograd import enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad, set_grad_enabled
 from .autograd.anomaly_mode import is_anomaly_check_nan_enabled, is_anomaly_enabled
 from .dispatch import namespaces as _namespaces
-from .dtype import finfo, iinfo
+from .dtype import ALL as _DTYPES, finfo, iinfo
 from .functions import (
     allclose,
     as_strided_,
@@ -129,6 +138,7 @@ op.publish(Tensor)
 _namespaces.install()
 _overrides.install()
 _dispatch.install()
+globals().update(_DTYPES)
 globals().update(_LEGACY_TYPES)
 globals().update(_ASSERTIONS)
 globals().update(op.published(""))
@@ -136,16 +146,20 @@ globals().update(op.published(""))
 if _collects:
     _gc.enable()
 
-_SUBPACKAGES = frozenset(("codegen", "compat", "devices", "fake", "fft", "func", "library", "linalg", "loops", "masked", "nested", "nn", "random", "signal", "sparse", "special", "testing", "utils", "version"))
+_SUBPACKAGES = frozenset(("codegen", "compat", "cuda", "distributed", "export", "mps", "mtia", "onnx", "package", "profiler", "xpu", "devices", "fake", "fft", "func", "library", "linalg", "loops", "masked", "nested", "nn", "random", "signal", "sparse", "special", "testing", "utils", "version"))
+
+
+# Single names and the subpackage each is imported from at first use.
+_LAZY_NAMES = {"vmap": "func", "SymInt": "fake", "SymFloat": "fake", "SymBool": "fake"}
 
 
 def __getattr__(name: str) -> object:
     if name in _SUBPACKAGES:
         return _importlib.import_module(f".{name}", __name__)
-    if name == "vmap":
-        return _importlib.import_module(".func", __name__).vmap
+    if name in _LAZY_NAMES:
+        return getattr(_importlib.import_module(f".{_LAZY_NAMES[name]}", __name__), name)
     raise AttributeError(f"module 'rushlight' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_SUBPACKAGES})
+    return sorted({*globals(), *_SUBPACKAGES, *_LAZY_NAMES})

@@ -19,6 +19,9 @@ _FLOATS: dict[str, tuple[int, int, float, float]] = {
     "float8_e5m2": (5, 2, 57344.0, 1.0),
 }
 
+# Every dtype by its name, those included that are only stored and named (quantized, sub-byte, the rarer float8s).
+ALL: dict[str, _C.dtype] = {d.name: d for d in vars(_C).values() if isinstance(d, _C.dtype)}
+
 
 class finfo:  # noqa: N801 - PyTorch's name
     """Limits of a floating type (of the parts, for a complex one); the default dtype if none is given."""

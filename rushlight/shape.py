@@ -11,6 +11,8 @@ from collections.abc import Iterable
 from operator import index
 from typing import Any, SupportsIndex
 
+from . import _C
+
 
 class Size(tuple):
     """The sizes of a tensor, one per dimension."""
@@ -51,7 +53,7 @@ class Size(tuple):
     __rmul__ = __mul__
 
     def __repr__(self) -> str:
-        return f"rushlight.Size([{', '.join(map(str, self))}])"
+        return f"{_C.get_display_module()}.Size([{', '.join(map(str, self))}])"
 
     def __reduce__(self) -> tuple:
         return Size, (tuple(self),)
@@ -66,7 +68,7 @@ class _Named:
         self.name = name
 
     def __repr__(self) -> str:
-        return f"rushlight.{self.name}"
+        return f"{_C.get_display_module()}.{self.name}"
 
     def __reduce__(self) -> tuple:
         return _constant, (self.name,)

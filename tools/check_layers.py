@@ -25,7 +25,7 @@ CHECKED_FOLDERS = (PACKAGE, "csrc", "tests", "tools", "benchmarks", "docs", "exa
 # From the bottom up. A module may import only from lines before its own, or from its own package. Names on
 # one line do not see each other. `_C` is the native core; "" is rushlight/__init__.py itself.
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("errors", "version", "config", "settings", "show"),
+    ("errors", "version", "config", "settings", "show", "absent"),
     ("_C", "shape"),
     ("assertions",),
     ("dtype", "device"),
@@ -58,8 +58,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("aot",),
     ("inductor",),
     ("compile",),
-    ("distributed",),
-    ("export", "onnx", "serve", "lazy", "jit", "quantization", "profiler"),
+    ("distributed", "cuda", "mps", "xpu", "mtia"),
+    ("export", "onnx", "serve", "lazy", "jit", "quantization", "profiler", "package"),
     ("",),
     ("compat",),
     ("demo", "__main__"),

@@ -17,6 +17,7 @@ import runpy
 import sys
 from pathlib import Path
 
+from .. import _C
 from .finder import TorchFinder, serves
 
 __all__ = ["install", "installed", "run", "uninstall"]
@@ -37,6 +38,7 @@ def install() -> None:
         )
     sys.meta_path.insert(0, _finder)
     _finder.alias("torch")
+    _C.set_display_module("torch")
 
 
 def installed() -> bool:
@@ -48,6 +50,7 @@ def uninstall() -> None:
     """Stop serving `torch`: later imports of it find PyTorch, if that is installed. Modules in use stay as they are."""
     if installed():
         sys.meta_path.remove(_finder)
+        _C.set_display_module("rushlight")
         for name in [name for name in sys.modules if name == "torch" or name.startswith("torch.")]:
             del sys.modules[name]
 

@@ -72,7 +72,7 @@ class TorchFinder(importlib.abc.MetaPathFinder):
             spec.submodule_search_locations = list(found.submodule_search_locations)
         return spec
 
-    def find_distributions(self, context: importlib.metadata.DistributionFinder.Context = None) -> Iterable[importlib.metadata.Distribution]:
+    def find_distributions(self, context: importlib.metadata.DistributionFinder.Context | None = None) -> Iterable[importlib.metadata.Distribution]:
         name = getattr(context, "name", None)
         return iter([TorchDistribution()]) if name is None or name.lower() == SERVED else iter(())
 

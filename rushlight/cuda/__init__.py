@@ -1,0 +1,196 @@
+"""`torch.cuda` on a build without CUDA devices: questions are answered honestly, use is refused.
+
+What PyTorch built for the CPU alone answers is answered the same way (no devices, no memory in use, seeds accepted); what
+needs a device raises AssertionError as PyTorch does, since programs catch that to fall back to the CPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NoReturn
+
+from .. import _C
+from ..absent import absent_names
+
+default_generators: tuple[Any, ...] = ()
+has_half = True
+has_magma = False
+
+
+class CudaError(RuntimeError):
+    """An error of the CUDA runtime."""
+
+
+class DeferredCudaCallError(Exception):
+    """A call put off until CUDA is initialised failed then."""
+
+
+class OutOfMemoryError(RuntimeError):
+    """A device has no memory left."""
+
+
+AcceleratorError = CudaError
+
+
+def _no_device(what: str) -> NoReturn:
+    raise AssertionError(f"cuda.{what}: Torch not compiled with CUDA enabled: this build of Rushlight has no CUDA devices")
+
+
+def is_available() -> bool:
+    """Whether a CUDA device can be used."""
+    return False
+
+
+def device_count() -> int:
+    """How many CUDA devices there are."""
+    return 0
+
+
+def is_initialized() -> bool:
+    """Whether the CUDA runtime was started."""
+    return False
+
+
+def is_bf16_supported(including_emulation: bool = True) -> bool:
+    """Whether the current device computes in bfloat16."""
+    return False
+
+
+def is_tf32_supported() -> bool:
+    """Whether the current device computes in TF32."""
+    return False
+
+
+def is_current_stream_capturing() -> bool:
+    """Whether work is being captured into a graph."""
+    return False
+
+
+def get_arch_list() -> list[str]:
+    """The architectures kernels were built for."""
+    return []
+
+
+def get_gencode_flags() -> str:
+    """The compiler's flags for those architectures."""
+    return ""
+
+
+def manual_seed(seed: int) -> None:
+    """Seed the current device's generator (there is none)."""
+
+
+def manual_seed_all(seed: int) -> None:
+    """Seed every device's generator (there are none)."""
+
+
+seed = seed_all = lambda: None
+
+
+def get_rng_state_all() -> list[Any]:
+    """The states of every device's generator."""
+    return []
+
+
+def set_rng_state_all(new_states: Iterable[Any]) -> None:
+    """Restore every device's generator."""
+    if list(new_states):
+        _no_device("set_rng_state_all")
+
+
+def empty_cache() -> None:
+    """Give cached device memory back (there is none)."""
+
+
+def ipc_collect() -> None:
+    """Collect device memory shared with other processes (there is none)."""
+
+
+def memory_stats(device: Any = None) -> dict[str, Any]:
+    """Counters of the device allocator."""
+    return {}
+
+
+memory_stats_as_nested_dict = memory_stats
+
+
+def memory_allocated(device: Any = None) -> int:
+    """Bytes of device memory in use."""
+    return 0
+
+
+max_memory_allocated = memory_reserved = max_memory_reserved = memory_cached = max_memory_cached = memory_allocated
+
+
+class device:
+    """Makes a CUDA device the current one within a `with`; a negative index or None leaves everything as it is."""
+
+    def __init__(self, device: Any) -> None:
+        self.index = _device_index(device)
+
+    def __enter__(self) -> None:
+        if self.index >= 0:
+            _no_device("device")
+
+    def __exit__(self, *error: object) -> bool:
+        return False
+
+
+class device_of(device):
+    """Makes the device of a tensor the current one."""
+
+    def __init__(self, obj: Any) -> None:
+        super().__init__(obj.get_device() if getattr(obj, "is_cuda", False) else None)
+
+
+def _device_index(given: Any) -> int:
+    if given is None:
+        return -1
+    if isinstance(given, int):
+        return given
+    chosen = _C.device(given) if isinstance(given, str) else given
+    return 0 if chosen.index is None else chosen.index
+
+
+class StreamContext:
+    """Makes a stream the current one within a `with`; None is no stream."""
+
+    def __init__(self, stream: Any) -> None:
+        if stream is not None:
+            _no_device("stream")
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *error: object) -> bool:
+        return False
+
+
+def stream(stream: Any) -> StreamContext:
+    """Makes a stream the current one within a `with`."""
+    return StreamContext(stream)
+
+
+def _needs_device(name: str) -> Any:
+    def refuse(*args: Any, **kwargs: Any) -> NoReturn:
+        _no_device(name)
+
+    refuse.__name__ = refuse.__qualname__ = name
+    refuse.__doc__ = f"Needs a CUDA device, of which there is none: raises AssertionError. ({name})"
+    return refuse
+
+
+_DEVICE_FUNCTIONS = (
+    "init _lazy_init current_device set_device synchronize current_stream default_stream set_stream get_device_name get_device_capability "
+    "get_device_properties get_rng_state set_rng_state initial_seed mem_get_info memory_summary memory_snapshot reset_peak_memory_stats "
+    "reset_max_memory_allocated reset_max_memory_cached reset_accumulated_memory_stats set_per_process_memory_fraction list_gpu_processes "
+    "utilization temperature power_draw clock_rate memory_usage can_device_access_peer current_blas_handle cudart caching_allocator_alloc "
+    "caching_allocator_delete get_allocator_backend graph_pool_handle make_graphed_callables get_sync_debug_mode set_sync_debug_mode"
+)
+globals().update({name: _needs_device(name) for name in _DEVICE_FUNCTIONS.split()})
+globals().update(absent_names("torch.cuda", "there is no CUDA device support yet",
+                              "CUDAGraph CUDAPluggableAllocator Event ExternalStream GreenContext MemPool Stream graph use_mem_pool"))
+
+
+def _is_in_bad_fork() -> bool:
+    return False

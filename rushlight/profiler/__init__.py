@@ -1,0 +1,26 @@
+"""`torch.profiler`: labels and activities exist; the profiler itself is not written yet and says so when used."""
+
+from __future__ import annotations
+
+import enum
+
+from ..absent import absent_names
+from ..autograd.profiler import ProfilerActivity, kineto_available, record_function  # noqa: F401
+
+
+class ProfilerAction(enum.Enum):
+    """What a schedule asks of the profiler in a step."""
+
+    NONE = 0
+    WARMUP = 1
+    RECORD = 2
+    RECORD_AND_SAVE = 3
+
+
+def supported_activities() -> set[ProfilerActivity]:
+    """What can be watched on this machine."""
+    return {ProfilerActivity.CPU}
+
+
+globals().update(absent_names("torch.profiler", "the profiler is not written yet",
+                              "profile schedule tensorboard_trace_handler ExecutionTraceObserver KinetoStepTracker"))
