@@ -329,7 +329,8 @@ static PyObject* overload_new(PyTypeObject* type, PyObject* args, PyObject* kwar
   op->inplace = flag(options.p, "inplace");
   op->records = flag(options.p, "records");
   op->is_view = flag(options.p, "is_view");
-  op->saves_result = flag(options.p, "saves_result");
+  PyObject* kept_results = PyDict_GetItemString(options.p, "saves_result");
+  op->saves_result = kept_results ? PyLong_AsUnsignedLongLongMask(kept_results) : 0;
   op->keys_numbers = flag(options.p, "keys_numbers");
   op->has_out = flag(options.p, "has_out");
   Py_ssize_t n = PySequence_Fast_GET_SIZE(list.p);

@@ -418,6 +418,8 @@ static bool save_param(Saved* s, Save how, PyObject* value) {
   return saved_pack_input(s, value);
 }
 
+static bool keeps_result(Overload* op, uint32_t i) { return op->saves_result >> (i < 63 ? i : 63) & 1; }
+
 static bool save_result(Node* n, Saved* s, Tensor* t, uint32_t i) {
   if (!t) return saved_pack_input(s, Py_None);
   if (!is_differentiable(t->dtype)) return saved_pack_input(s, as_object(t));
@@ -437,7 +439,7 @@ static bool save_all(Node* n, Overload* op, TapeInfo* info, DerivedVjp* derived,
     if (!save_param(s++, (*op->params)[p].save, value(p))) return false;
   if (op->saves_result)
     for (uint32_t i = 0; i < results.count; i++)
-      if (!save_result(n, s++, results.items()[i], i)) return false;
+      if (!save_result(n, s++, keeps_result(op, i) ? results.items()[i] : nullptr, i)) return false;
   return true;
 }
 
@@ -522,8 +524,8 @@ static bool record_plainly(Overload* op, PyObject** args, Tensor* out, bool* ok)
   }
   DerivedVjp* derived = op->mask_vjp ? info->derived[mask] : nullptr;
   const std::vector<int>& kept = derived ? derived->params : info->saved_params;
-  bool known = mask && (derived || !op->mask_vjp), keeps_result = !derived && op->saves_result;
-  Node* n = known ? node_new(NodeKind::Op, as_object(op), params, kept.size() + keeps_result, 1, out->ndim) : nullptr;
+  bool known = mask && (derived || !op->mask_vjp), keeps_own = !derived && op->saves_result & 1;
+  Node* n = known ? node_new(NodeKind::Op, as_object(op), params, kept.size() + keeps_own, 1, out->ndim) : nullptr;
   if (!n) {
     for (Edge& e : edges) Py_XDECREF(e.node);
     return false;
@@ -542,7 +544,7 @@ static bool record_plainly(Overload* op, PyObject** args, Tensor* out, bool* ok)
     if (!*ok) return true;
     s++;
   }
-  if (keeps_result) *ok = saved_pack_output(n, s, out, 0);
+  if (keeps_own) *ok = saved_pack_output(n, s, out, 0);
   return true;
 }
 

@@ -53,6 +53,7 @@ class OpDefinition:
     vmap: ClassVar[Callable | None] = None   # vmap(self, level, args, dims): a batching rule of its own, see op/batching.py
     kind: ClassVar[int] = KIND_PYTHON
     vjp: ClassVar[Callable | None] = None
+    saved_results: ClassVar[tuple[int, ...] | None] = None   # of several results, those the vjp reads; None: all
     transpose_at: ClassVar[float] = 0.0      # the gradient at which forward mode transposes the vjp; for rules that take its logarithm
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -110,9 +111,13 @@ class OpDefinition:
         return _C.Overload(
             self.name, self, self.kind, params,
             run=self.run, vjp=self.positional_vjp(saved), mask_vjp=self.mask_vjp(), inplace=self.is_inplace,
-            records=self.records(), is_view=self.is_view(), saves_result="result" in saved, has_out=self.out and not self.is_inplace,
+            records=self.records(), is_view=self.is_view(), saves_result=self.kept_results() if "result" in saved else 0, has_out=self.out and not self.is_inplace,
             keys_numbers=bool(self.compiled_in),
         )  # fmt: skip
+
+    def kept_results(self) -> int:
+        """Bit i is set when the vjp reads result i; the others reach it as None, and may be freed or overwritten."""
+        return -1 & (1 << 64) - 1 if self.saved_results is None else sum(1 << i for i in self.saved_results)
 
     def mask_vjp(self) -> Callable | None:
         return None

@@ -132,6 +132,8 @@ class ChannelNorm(Composite):
         at = [spread(v, input.ndim) for v in (mean, scale, bias)]
         return find_op("_scaled_channels")(input, *at), mean, invstd, variance
 
+    saved_results = (1, 2)
+
     def vjp(self, g, input, weight, bias, eps, result):
         if g[0] is None:
             return {}
@@ -375,6 +377,8 @@ class GroupNormRows(Composite):
         result = find_op("_scaled_channels")(
             input.reshape(items, channels, length), per_channel(mean, channels), scale, None if bias is None else bias.reshape(-1, 1))
         return result.reshape(input.shape), mean, rstd
+
+    saved_results = (1, 2)
 
     def vjp(self, g, input, weight, bias, groups, eps, result):
         statistics = statistics_gradient(g[1], g[2], input, result[1], result[2])

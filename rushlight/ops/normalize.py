@@ -291,6 +291,8 @@ class LayerNormRows(Fused):
             result = result + bias
         return result, mean, rstd
 
+    saved_results = (1, 2)
+
     def vjp(self, g, input, normalized_shape, weight, bias, result):
         g_out, g_mean, g_rstd = g
         if g_mean is not None or g_rstd is not None:
@@ -390,6 +392,8 @@ class RmsNormRows(Fused):
         scale = ((input * input).mean(trailing(normalized_shape), keepdim=True) + eps).rsqrt()
         result = input * scale
         return (result if weight is None else result * weight), scale
+
+    saved_results = (1,)
 
     def vjp(self, g, input, normalized_shape, weight, result):
         if g[0] is None:

@@ -123,6 +123,8 @@ class CumMax(Scan):
             takes = s.isnan(x) | (~s.isnan(acc[0]) & takes)
         return (s.where(takes, x, acc[0]), s.where(takes, index, acc[1]))
 
+    saved_results = (1,)
+
     def vjp(self, g, input: Meta, result, dim):
         if g[0] is None or not len(input.shape):
             return {"input": g[0]}

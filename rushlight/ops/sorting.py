@@ -93,6 +93,8 @@ class Sort(Extern):
         out[1].numpy()[...] = sorted_positions(array(input), dim, descending)
         out[0].copy_(input.gather(dim, out[1]))
 
+    saved_results = (1,)
+
     def vjp(self, g, input: Meta, dim, result):
         return {"input": None if g[0] is None else selected_gradient(g[0], input.shape, result[1], dim, True)}
 
@@ -162,6 +164,8 @@ class TopK(Extern):
             positions = np.take(sorted_positions(a, dim, largest), range(k), axis=dim)
         out[1].numpy()[...] = positions
         out[0].copy_(input.gather(dim, out[1]))
+
+    saved_results = (1,)
 
     def vjp(self, g, input: Meta, dim, result):
         return {"input": None if g[0] is None else selected_gradient(g[0], input.shape, result[1], dim, True)}

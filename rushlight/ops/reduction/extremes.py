@@ -192,6 +192,8 @@ class MaxDim(LargestAt, Reduction):
     def types(self, input, dtype, *args):
         return Types(input.dtype.code, compute_code(input.dtype.code), (input.dtype, _C.int64))
 
+    saved_results = (1,)
+
     def vjp(self, g, input: Meta, result, dim, keepdim):
         return {"input": None if g[0] is None else selected_gradient(g[0], input.shape, result[1], dim, keepdim)}
 

@@ -39,6 +39,8 @@ class FractionalMax(OpDefinition):
         input, samples = input.contiguous(), samples.contiguous()
         return self.plan((input, samples, kernel, sizes))(input, samples)
 
+    saved_results = (1,)
+
     def vjp(self, g: Any, input: Any, sizes: Sequence[int], result: Any) -> dict[str, Any]:
         space = input.shape[input.ndim - len(sizes) :]
         return {"input": None if g[0] is None else find_op("_window_max_backward")(g[0], result[1], space, False)}

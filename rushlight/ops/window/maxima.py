@@ -59,6 +59,8 @@ class WindowMax(OpDefinition):
         input = dense(input, len(unpack(axes)))
         return self.plan((input, axes, index))(input)
 
+    saved_results = (1,)
+
     def vjp(self, g: Any, axes: Sequence[int], result: Any) -> dict[str, Any]:
         sizes = [axis.size for axis in unpack(axes)]
         return {"input": None if g[0] is None else find_op("_window_max_backward")(g[0], result[1], sizes, False)}

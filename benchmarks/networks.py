@@ -1,0 +1,195 @@
+"""The networks of the `models` group, written once over plain `nn`.
+
+Enters: `torch`, which is either library. Leaves: a module with fresh weights (the same for the same seed on both sides).
+Nothing here imports torch or rushlight, so the two columns of the report run the same source.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def mlp(torch: Any) -> Any:
+    """16-32-1 with a ReLU."""
+    nn = torch.nn
+    return nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 1))
+
+
+def lstm_language_model(torch: Any, vocabulary: int = 1000, width: int = 256) -> Any:
+    """Embedding, two LSTM layers, and a projection to the vocabulary; [steps, batch] of tokens to logits."""
+    nn = torch.nn
+
+    class LanguageModel(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.embedding = nn.Embedding(vocabulary, width)
+            self.lstm = nn.LSTM(width, width, 2)
+            self.head = nn.Linear(width, vocabulary)
+
+        def forward(self, tokens: Any) -> Any:
+            return self.head(self.lstm(self.embedding(tokens))[0])
+
+    return LanguageModel()
+
+
+def resnet18(torch: Any, classes: int = 10) -> Any:
+    """ResNet-18 as it is used on CIFAR: a 3x3 stem without pooling, four stages of two basic blocks."""
+    nn = torch.nn
+
+    class Block(nn.Module):
+        def __init__(self, inside: int, outside: int, stride: int) -> None:
+            super().__init__()
+            self.conv1 = nn.Conv2d(inside, outside, 3, stride, 1, bias=False)
+            self.bn1 = nn.BatchNorm2d(outside)
+            self.conv2 = nn.Conv2d(outside, outside, 3, 1, 1, bias=False)
+            self.bn2 = nn.BatchNorm2d(outside)
+            self.relu = nn.ReLU(inplace=True)
+            self.shortcut = nn.Sequential()
+            if stride != 1 or inside != outside:
+                self.shortcut = nn.Sequential(nn.Conv2d(inside, outside, 1, stride, bias=False), nn.BatchNorm2d(outside))
+
+        def forward(self, x: Any) -> Any:
+            y = self.relu(self.bn1(self.conv1(x)))
+            y = self.bn2(self.conv2(y))
+            y += self.shortcut(x)
+            return self.relu(y)
+
+    blocks = [nn.Conv2d(3, 64, 3, 1, 1, bias=False), nn.BatchNorm2d(64), nn.ReLU(inplace=True)]
+    inside = 64
+    for outside, stride in ((64, 1), (128, 2), (256, 2), (512, 2)):
+        blocks += [Block(inside, outside, stride), Block(outside, outside, 1)]
+        inside = outside
+    return nn.Sequential(*blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, classes))
+
+
+def unet(torch: Any, width: int = 16, classes: int = 2) -> Any:
+    """Three levels down by max-pooling, three up by transposed convolution, with the skips concatenated."""
+    nn = torch.nn
+
+    def double(inside: int, outside: int) -> Any:
+        layers = []
+        for wide in (inside, outside):
+            layers += [nn.Conv2d(wide, outside, 3, padding=1), nn.BatchNorm2d(outside), nn.ReLU(inplace=True)]
+        return nn.Sequential(*layers)
+
+    class UNet(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            widths = [width, 2 * width, 4 * width, 8 * width]
+            self.pool = nn.MaxPool2d(2)
+            self.down = nn.ModuleList([double(before, after) for before, after in zip([3, *widths], widths)])
+            self.up = nn.ModuleList([nn.ConvTranspose2d(2 * wide, wide, 2, stride=2) for wide in widths[-2::-1]])
+            self.merge = nn.ModuleList([double(2 * wide, wide) for wide in widths[-2::-1]])
+            self.head = nn.Conv2d(width, classes, 1)
+
+        def forward(self, x: Any) -> Any:
+            skips = []
+            for level in self.down[:-1]:
+                x = level(x)
+                skips.append(x)
+                x = self.pool(x)
+            x = self.down[-1](x)
+            for up, merge in zip(self.up, self.merge):
+                x = merge(torch.cat([skips.pop(), up(x)], 1))
+            return self.head(x)
+
+    return UNet()
+
+
+def gpt(torch: Any, layers: int = 6, width: int = 384, heads: int = 6, context: int = 256, vocabulary: int = 65, dropout: float = 0.0) -> Any:
+    """A character-level GPT: learned positions, pre-norm blocks, causal attention, GELU, the head tied to the embedding."""
+    nn, F = torch.nn, torch.nn.functional
+
+    class Block(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+            self.qkv, self.proj = nn.Linear(width, 3 * width), nn.Linear(width, width)
+            self.fc, self.out = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+            self.drop = nn.Dropout(dropout)
+
+        def attend(self, x: Any) -> Any:
+            batch, length, _ = x.shape
+            q, k, v = (t.view(batch, length, heads, width // heads).transpose(1, 2) for t in self.qkv(x).split(width, 2))
+            y = F.scaled_dot_product_attention(q, k, v, dropout_p=dropout if self.training else 0.0, is_causal=True)
+            return self.drop(self.proj(y.transpose(1, 2).reshape(batch, length, width)))
+
+        def forward(self, x: Any) -> Any:
+            x = x + self.attend(self.norm1(x))
+            return x + self.drop(self.out(F.gelu(self.fc(self.norm2(x)))))
+
+    class GPT(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.tokens, self.places = nn.Embedding(vocabulary, width), nn.Embedding(context, width)
+            self.drop = nn.Dropout(dropout)
+            self.blocks = nn.ModuleList([Block() for _ in range(layers)])
+            self.norm = nn.LayerNorm(width)
+            self.head = nn.Linear(width, vocabulary, bias=False)
+            self.head.weight = self.tokens.weight
+
+        def forward(self, tokens: Any) -> Any:
+            x = self.drop(self.tokens(tokens) + self.places(torch.arange(tokens.shape[1])))
+            for block in self.blocks:
+                x = block(x)
+            return self.head(self.norm(x))
+
+    return GPT()
+
+
+def bert(torch: Any, layers: int = 4, width: int = 256, heads: int = 4, vocabulary: int = 30522) -> Any:
+    """BERT-mini from nn's own encoder layers, with the pooler; [batch, length] of tokens to (states, pooled)."""
+    nn = torch.nn
+
+    class Bert(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.tokens, self.places, self.kinds = nn.Embedding(vocabulary, width), nn.Embedding(512, width), nn.Embedding(2, width)
+            self.norm = nn.LayerNorm(width, eps=1e-12)
+            layer = nn.TransformerEncoderLayer(width, heads, 4 * width, activation="gelu", layer_norm_eps=1e-12, batch_first=True)
+            self.encoder = nn.TransformerEncoder(layer, layers, enable_nested_tensor=False)
+            self.pooler = nn.Linear(width, width)
+
+        def forward(self, tokens: Any) -> Any:
+            places = torch.arange(tokens.shape[1])
+            x = self.tokens(tokens) + self.places(places) + self.kinds(torch.zeros_like(tokens))
+            states = self.encoder(self.norm(x))
+            return states, torch.tanh(self.pooler(states[:, 0]))
+
+    return Bert()
+
+
+def vit(torch: Any, layers: int = 12, width: int = 192, heads: int = 3, classes: int = 1000) -> Any:
+    """ViT-tiny with 16x16 patches of 224x224 pixels, written out block by block."""
+    nn, F = torch.nn, torch.nn.functional
+
+    class Block(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm1, self.norm2 = nn.LayerNorm(width, eps=1e-6), nn.LayerNorm(width, eps=1e-6)
+            self.qkv, self.proj = nn.Linear(width, 3 * width), nn.Linear(width, width)
+            self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+
+        def forward(self, x: Any) -> Any:
+            batch, length, _ = x.shape
+            q, k, v = self.qkv(self.norm1(x)).reshape(batch, length, 3, heads, width // heads).permute(2, 0, 3, 1, 4).unbind(0)
+            attended = F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(batch, length, width)
+            x = x + self.proj(attended)
+            return x + self.mlp(self.norm2(x))
+
+    class ViT(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.patches = nn.Conv2d(3, width, 16, 16)
+            self.token = nn.Parameter(torch.zeros(1, 1, width))
+            self.places = nn.Parameter(torch.randn(1, 197, width) * 0.02)
+            self.blocks = nn.Sequential(*[Block() for _ in range(layers)])
+            self.norm = nn.LayerNorm(width, eps=1e-6)
+            self.head = nn.Linear(width, classes)
+
+        def forward(self, images: Any) -> Any:
+            x = self.patches(images).flatten(2).transpose(1, 2)
+            x = torch.cat([self.token.expand(x.shape[0], -1, -1), x], 1) + self.places
+            return self.head(self.norm(self.blocks(x))[:, 0])
+
+    return ViT()
