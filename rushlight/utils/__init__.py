@@ -2,7 +2,7 @@
 
 import importlib as _importlib
 
-_SUBMODULES = frozenset(("_python_dispatch", "_pytree", "checkpoint", "hooks"))
+_SUBMODULES = frozenset(("_python_dispatch", "_pytree", "checkpoint", "data", "hooks"))
 
 
 def __getattr__(name: str) -> object:
