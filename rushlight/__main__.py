@@ -2,6 +2,7 @@
 
     python -m rushlight run script.py --epochs 3        an unmodified PyTorch script
     python -m rushlight run -m package.train --lr 0.1   a module, as with `python -m`
+    python -m rushlight check package_or_path …         which `torch` names it mentions that are missing here
     python -m rushlight info                            versions, processor, devices
 """
 
@@ -19,6 +20,8 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     run.add_argument("-m", dest="module", action="store_true", help="the program is a module name, as with `python -m`")
     run.add_argument("program", help="path of the script, or name of the module")
     run.add_argument("arguments", nargs=argparse.REMAINDER, help="handed to the program as they are")
+    check = commands.add_parser("check", help="list the torch names a program mentions that Rushlight lacks")
+    check.add_argument("targets", nargs="+", help="files, folders or installed packages")
     commands.add_parser("info", help="print versions, processor and devices")
     return parser.parse_args(arguments)
 
@@ -31,11 +34,27 @@ def info() -> None:
     print(f"threads   {rushlight.get_num_threads()}")
 
 
+def check(targets: list[str]) -> int:
+    from .compat import audit
+
+    try:
+        missing = audit.missing(targets)
+    except FileNotFoundError as unknown:
+        print(unknown, file=sys.stderr)
+        return 2
+    for name, places in sorted(missing.items(), key=lambda item: (-len(item[1]), item[0])):
+        print(f"{name}  ({len(places)} place{'s' if len(places) > 1 else ''}, first {places[0]})")
+    print(f"{len(missing)} names of torch are mentioned that Rushlight does not have")
+    return int(bool(missing))
+
+
 def main(arguments: list[str]) -> int:
     chosen = parse(arguments)
     if chosen.command == "info":
         info()
         return 0
+    if chosen.command == "check":
+        return check(chosen.targets)
     from .compat import run
 
     try:
