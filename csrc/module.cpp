@@ -9,6 +9,7 @@
 #include "quick_module.h"
 #include "random.h"
 #include "tape.h"
+#include "update.h"
 
 
 static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "rushlight._C", "Rushlight's core: tensors, op calls, tape, kernels' launch.", -1, nullptr, nullptr, nullptr, nullptr, nullptr};
@@ -19,7 +20,7 @@ PyMODINIT_FUNC PyInit__C() {
   int (*parts[])(PyObject*) = {rl::init_types, rl::init_storage, rl::init_tensor, rl::init_build, rl::init_dlpack,
                                rl::init_plan,  rl::init_call,    rl::init_index,  rl::init_tape,  rl::init_loader,
                                rl::init_random, rl::init_blas,   rl::init_blocks, rl::init_lapack,
-                               rl::init_quick_module};
+                               rl::init_quick_module, rl::init_update};
   for (auto part : parts)
     if (part(module)) {
       Py_DECREF(module);

@@ -146,7 +146,7 @@ globals().update(op.published(""))
 if _collects:
     _gc.enable()
 
-_SUBPACKAGES = frozenset(("codegen", "compat", "cuda", "distributed", "export", "mps", "mtia", "onnx", "package", "profiler", "xpu", "devices", "fake", "fft", "func", "library", "linalg", "loops", "masked", "nested", "nn", "random", "signal", "sparse", "special", "testing", "utils", "version"))
+_SUBPACKAGES = frozenset(("codegen", "compat", "cuda", "distributed", "export", "mps", "mtia", "onnx", "package", "profiler", "xpu", "devices", "fake", "fft", "func", "library", "linalg", "loops", "masked", "nested", "nn", "optim", "random", "signal", "sparse", "special", "testing", "utils", "version"))
 
 
 # Single names and the subpackage each is imported from at first use.

@@ -1,0 +1,47 @@
+"""Multi-tensor updates: one scalar expression run over lists of tensors by one kernel.
+
+Enters: names of state, a function giving the numbers of a step, and a body in the scalar vocabulary. Leaves: a
+`_C.MultiTensorUpdate`, which walks parameters and launches; kernels are made per combination of element types. Refuses
+(leaving the tensors to the caller): element types that are not real floating point.
+
+Kernels take the tensors in order, then one array of numbers, and run over a range of elements. Halves compute in float32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .. import _C, codegen
+from ..loops.expr import Value, const, load, var
+from ..loops.nest import Local, Nest, Operand, Store, rows
+from ..loops.vocabulary import Scalars
+
+FLOATS = ("f16", "bf16", "f32", "f64")
+Body = Callable[[Scalars, list[Value], list[Value]], dict[int, Value]]
+
+
+def update_nest(name: str, codes: list[str], compute: str, num_numbers: int, body: Body) -> Nest:
+    """The kernel: `body(s, tensors, numbers)` gives the new value of each operand it writes."""
+    s, at = Scalars(), var("i")
+    numbers = [load(len(codes), const(k, "i64"), compute) for k in range(num_numbers)]
+    # Every element is read before any is written: an operand written early may be read late in the expression.
+    reads = [Local(f"x{k}", s.cast(load(k, at, code), compute)) for k, code in enumerate(codes)]
+    made = body(s, [var(f"x{k}", compute) for k in range(len(codes))], numbers)
+    news = [Local(f"y{k}", value) for k, value in made.items()]
+    stores = [Store(k, at, s.cast(var(f"y{k}", compute), codes[k])) for k in made]
+    return Nest(name, tuple(Operand(code) for code in (*codes, compute)), (), rows(*reads, *news, *stores, vector=True))
+
+
+def multi_tensor_update(name: str, tensor_keys: tuple[str, ...], scalar_keys: tuple[str, ...], num_numbers: int,
+                        numbers: Callable[..., tuple], body: Body) -> Any:  # fmt: skip
+    """An update rule for the core: update(params, grads or None, state, hyper) -> places left, or None."""
+
+    def compile(dtypes: tuple) -> tuple[int, bool] | None:
+        codes = [d.code for d in dtypes]
+        if any(code not in FLOATS for code in codes):
+            return None
+        compute = "f64" if "f64" in codes else "f32"
+        return codegen.compile(update_nest(name, codes, compute, num_numbers, body)).address, compute == "f64"
+
+    return _C.MultiTensorUpdate(tensor_keys, scalar_keys, numbers, compile)

@@ -1,0 +1,251 @@
+"""Rules: an optimizer's update, written once as the new value of one element.
+
+Enters: a rule (`numbers`, per step; `expr`, per element), lists of parameters and gradients, and state by parameter.
+Leaves: parameters and state updated. Everything an optimizer offers comes from the two functions: the scalar vocabulary
+turns `expr` into one kernel that runs over all parameters at once (op/multi_tensor.py), and where that does not reach
+(`differentiable`, tensor subclasses, modes, other devices, layouts that differ) the same `expr` runs on whole tensors.
+Refuses: what a rule's optimizer refuses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .._C import Tensor
+from ..autograd.grad_mode import enable_grad, no_grad
+from ..op import find_op
+from ..op.multi_tensor import multi_tensor_update
+from .optimizer import Optimizer, _device_dtype_check_for_fused, _get_capturable_supported_devices
+
+
+class TensorMath:
+    """The scalar vocabulary, on whole tensors."""
+
+    @staticmethod
+    def sqrt(x: Tensor) -> Tensor:
+        return x.sqrt()
+
+    @staticmethod
+    def abs(x: Tensor) -> Tensor:
+        return x.abs()
+
+    @staticmethod
+    def sign(x: Tensor) -> Tensor:
+        return x.sign()
+
+    @staticmethod
+    def maximum(a: Tensor, b: Tensor) -> Tensor:
+        return find_op("maximum")(a, b)
+
+    @staticmethod
+    def clamp(x: Tensor, low: Any, high: Any) -> Tensor:
+        return x.clamp(low, high)
+
+    @staticmethod
+    def gt(a: Tensor, b: Any) -> Tensor:
+        return a > b
+
+    @staticmethod
+    def lt(a: Tensor, b: Any) -> Tensor:
+        return a < b
+
+    @staticmethod
+    def where(condition: Tensor, a: Any, b: Any) -> Tensor:
+        return find_op("where")(condition, a, b)
+
+
+class Numbers:
+    """What `expr` reads beside tensors, by name."""
+
+    def __init__(self, names: tuple[str, ...], values: Any) -> None:
+        self.__dict__.update(zip(names, values, strict=True))
+
+
+class Rule:
+    """An update. Options are read from `hyper`, a parameter group or a dict like one.
+
+    `scalars` names the state of one element, `names` the numbers `expr` reads; `numbers(hyper, *scalars)` gives the new
+    scalars and then those numbers, from floats or, when differentiating, from tensors. `choices(hyper)` are the options that
+    change the expression itself; `state(choices)` names the state tensors shaped like the parameter.
+    """
+
+    name = ""
+    scalars: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+
+    def __init__(self) -> None:
+        self.updates: dict[tuple, Any] = {}
+
+    def choices(self, hyper: dict[str, Any]) -> tuple:
+        raise NotImplementedError
+
+    def state(self, choices: tuple) -> tuple[str, ...]:
+        raise NotImplementedError
+
+    def numbers(self, hyper: dict[str, Any], *scalars: Any) -> tuple:
+        raise NotImplementedError
+
+    def expr(self, s: Any, choices: tuple, n: Numbers, param: Any, grad: Any, *state: Any) -> tuple:
+        """(new parameter, *new state)"""
+        raise NotImplementedError
+
+    def kernel(self, choices: tuple, is_scaled: bool = False) -> Any:
+        """The multi-tensor update for these choices."""
+        key = (*choices, "scaled") if is_scaled else choices
+        made = self.updates.get(key)
+        if made is None:
+            made = self.updates[key] = self.build(choices, is_scaled)
+        return made
+
+    def build(self, choices: tuple, is_scaled: bool) -> Any:
+        names = (*self.names, "grad_scale") if is_scaled else self.names
+
+        def body(s: Any, tensors: list, values: list) -> dict[int, Any]:
+            param, grad, *state = tensors
+            n = Numbers(names, values)
+            if is_scaled:
+                grad = grad / n.grad_scale
+            new = self.expr(s, choices, n, param, grad, *state)
+            made = {0: new[0], **{k + 1: value for k, value in enumerate(new) if k}}
+            return {**made, 1: grad} if is_scaled else made
+
+        def scaled_numbers(hyper: dict[str, Any], *scalars: Any) -> tuple:
+            return (*self.numbers(hyper, *scalars), hyper["grad_scale"])
+
+        return multi_tensor_update(f"{self.name}_update", self.state(choices), self.scalars, len(names),
+                                   scaled_numbers if is_scaled else self.numbers, body)  # fmt: skip
+
+    # Updating
+
+    def update(self, params: list[Tensor], grads: list[Tensor], state: dict[Tensor, dict], hyper: dict[str, Any]) -> None:
+        """Update `params`; kernels where they reach, ops elsewhere. `state` has an entry for every parameter."""
+        check_capturable(params, hyper)
+        choices = self.choices(hyper)
+        if is_recorded(hyper):
+            left: list[int] | None = list(range(len(params)))
+        else:
+            left = self.kernel(choices, "grad_scale" in hyper)(params, grads, state, hyper)
+        for i in left or ():
+            self.update_with_ops(params[i], grads[i], state.get(params[i]), hyper, choices)
+
+    def update_with_ops(self, param: Tensor, grad: Tensor, state: dict[str, Any] | None, hyper: dict[str, Any], choices: tuple) -> None:
+        """The same update through ordinary ops."""
+        records = is_recorded(hyper)
+        cells = [state[key] for key in self.scalars]
+        made = self.numbers(hyper, *(cell.clone() if records else cell.item() for cell in cells))
+        for cell, value in zip(cells, made, strict=False):
+            cell.copy_(value) if isinstance(value, Tensor) else cell.fill_(value)
+        if "grad_scale" in hyper:
+            grad.div_(hyper["grad_scale"])
+        tensors = [param, *(state[key] for key in self.state(choices))]
+        if param.is_complex():
+            tensors = [find_op("view_as_real")(t) for t in tensors]
+            grad = find_op("view_as_real")(grad)
+        # A recorded op may keep what it reads, which must not be overwritten below.
+        reads = [t.clone() for t in tensors] if records else tensors
+        numbers = Numbers(self.names, made[len(cells) :])
+        new = self.expr(TensorMath, choices, numbers, reads[0], grad, *reads[1:])
+        for target, value in zip(tensors, new, strict=True):
+            target.copy_(value)
+
+
+def is_recorded(hyper: dict[str, Any]) -> bool:
+    """Whether the step itself is differentiated, so that numbers stay tensors."""
+    return bool(hyper.get("differentiable"))
+
+
+def check_capturable(params: list[Tensor], hyper: dict[str, Any]) -> None:
+    """Refuse `capturable` where no graph can capture, as PyTorch does; fused updates do not mind."""
+    if hyper.get("capturable") and not hyper.get("fused"):
+        devices = _get_capturable_supported_devices(supports_xla=True)
+        if any(p.device.type not in devices for p in params):
+            raise AssertionError(f"If capturable=True, params and state_steps must be on supported devices: {devices}.")
+
+
+def functional_update(rule: Rule, params: list[Tensor], grads: list[Tensor], lists: dict[str, list], hyper: dict[str, Any]) -> None:
+    """The update of PyTorch's functional forms: state as lists by name."""
+    steps = lists.get("step")
+    if steps is not None and not all(isinstance(t, Tensor) for t in steps):
+        raise RuntimeError("API has changed, `state_steps` argument must contain a list of singleton tensors")
+    if skips(hyper):
+        return
+    kept = {key: values for key, values in lists.items() if values}
+    state = {p: {key: values[i] for key, values in kept.items()} for i, p in enumerate(params)}
+    with enable_grad() if is_recorded(hyper) else no_grad():
+        rule.update(list(params), list(grads), state, hyper)
+
+
+def skips(hyper: dict[str, Any]) -> bool:
+    """Whether a gradient scaler found infinities; leaves the scale in `hyper` as a float, or not at all."""
+    found, scale = hyper.pop("found_inf", None), hyper.pop("grad_scale", None)
+    if scale is not None:
+        hyper["grad_scale"] = float(scale)
+    return found is not None and bool(found)
+
+
+class RuledOptimizer(Optimizer):
+    """An optimizer whose step is a rule. Subclasses give `_rule` and `_begin`."""
+
+    _rule: Rule
+
+    def _begin(self, group: dict[str, Any], p: Tensor, state: dict[str, Any]) -> None:
+        """Fill the state of a parameter that gets its first gradient."""
+        raise NotImplementedError
+
+    def _first_hyper(self, group: dict[str, Any]) -> dict[str, Any]:
+        """Options of a parameter's first update, where they differ."""
+        return group
+
+    def _is_begun(self, group: dict[str, Any], p: Tensor) -> bool:
+        return bool(self.state.get(p))
+
+    def _check_group(self, group: dict[str, Any]) -> None:
+        """Raise for options a group may not have; called when parameters begin."""
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """One update of every parameter that has a gradient; `closure` evaluates the model again and returns the loss."""
+        loss = None
+        if closure is not None:
+            with enable_grad():
+                loss = closure()
+        rule = self._rule
+        for group in self.param_groups:
+            params = group["params"]
+            if group["differentiable"] or group.get("capturable") or self._has_repeats or "found_inf" in self.__dict__:
+                for part in [[p] for p in params] if self._has_repeats else [params]:
+                    self._step_group(group, part)
+                continue
+            choices = rule.choices(group)
+            left = (rule.updates.get(choices) or rule.kernel(choices))(params, None, self.state, group)
+            if left is not None:
+                self._step_group(group, [params[i] for i in left])
+        return loss
+
+    def _step_group(self, group: dict[str, Any], params: list[Tensor]) -> None:
+        """The update of `params` where the quick way does not reach: first steps, scaled gradients, and ops."""
+        params = [p for p in params if p.grad is not None]
+        scaling = {key: getattr(self, key, None) for key in ("grad_scale", "found_inf")} if group.get("fused") else {}
+        if skips(scaling):
+            return
+        with enable_grad() if group["differentiable"] else no_grad():
+            params = self._take_sparse(group, params)
+            self._check_group(group)
+            fresh = [p for p in params if not self._is_begun(group, p)]
+            for p in fresh:
+                if group.get("fused"):
+                    _device_dtype_check_for_fused(p)
+                self._begin(group, p, self.state[p])
+            first = set(map(id, fresh))
+            for hyper, part in ((group, [p for p in params if id(p) not in first]), (self._first_hyper(group), fresh)):
+                if part:
+                    self._rule.update(part, [p.grad for p in part], self.state, {**hyper, **scaling})
+
+    def _take_sparse(self, group: dict[str, Any], params: list[Tensor]) -> list[Tensor]:
+        """Deal with sparse gradients; returns the other parameters."""
+        if any(p.grad.is_sparse for p in params):
+            raise RuntimeError(f"{type(self).__name__} does not support sparse gradients")
+        return params
+
+
+__all__ = ["Numbers", "Rule", "RuledOptimizer", "TensorMath", "functional_update"]
