@@ -2,6 +2,7 @@
 
 import gc as _gc
 import importlib as _importlib
+import sys as _sys
 
 # A thousand classes are made now, all of them to stay: looking for garbage among them would take a tenth of the import.
 _collects = _gc.isenabled()
@@ -143,14 +144,21 @@ globals().update(_LEGACY_TYPES)
 globals().update(_ASSERTIONS)
 globals().update(op.published(""))
 
+# What programs take from torch._C and is Python here; torch.torch is torch.
+_C.__getattr__ = lambda name: getattr(_importlib.import_module(".core_names", __name__), name)
+torch = _sys.modules[__name__]
+
 if _collects:
     _gc.enable()
 
-_SUBPACKAGES = frozenset(("codegen", "compat", "cuda", "distributed", "export", "mps", "mtia", "onnx", "package", "profiler", "xpu", "devices", "fake", "fft", "func", "library", "linalg", "loops", "masked", "nested", "nn", "optim", "random", "signal", "sparse", "special", "testing", "utils", "version"))
+_SUBPACKAGES = frozenset(("codegen", "compat", "cuda", "distributed", "export", "mps", "mtia", "onnx", "package", "profiler", "xpu", "devices", "fake", "fft", "func", "library", "linalg", "loops", "masked", "nested", "nn", "optim", "random", "return_types", "signal", "sparse", "special", "testing", "utils", "version"))
 
 
 # Single names and the subpackage each is imported from at first use.
-_LAZY_NAMES = {"vmap": "func", "SymInt": "fake", "SymFloat": "fake", "SymBool": "fake"}
+_LAZY_NAMES = {
+    "vmap": "func", "SymInt": "fake", "SymFloat": "fake", "SymBool": "fake", "OutOfMemoryError": "cuda", "AcceleratorError": "cuda",
+    "TorchVersion": "version", "cond": "control_flow", "while_loop": "control_flow", "Stream": "streams", "Event": "streams",
+}
 
 
 def __getattr__(name: str) -> object:

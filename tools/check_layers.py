@@ -26,7 +26,8 @@ CHECKED_FOLDERS = (PACKAGE, "csrc", "tests", "tools", "benchmarks", "docs", "exa
 # one line do not see each other. `_C` is the native core; "" is rushlight/__init__.py itself.
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors", "version", "config", "settings", "show", "absent"),
-    ("_C", "shape"),
+    ("_C",),
+    ("shape",),
     ("assertions",),
     ("dtype", "device"),
     ("promotion",),
@@ -50,7 +51,10 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("special", "linalg", "fft", "signal", "masked", "nested", "sparse", "distributions"),
     ("utils",),
     ("func", "fake"),
+    ("control_flow", "_subclasses", "return_types", "streams"),
+    ("_higher_order_ops",),
     ("nn",),
+    ("core_names",),
     ("optim", "data", "amp"),
     ("testing",),
     ("fx",),
