@@ -1,0 +1,174 @@
+"""What schedulers share: the initial rates, the count of steps, and the watch over the order of calls.
+
+Enters: an optimizer. Leaves: its groups' "lr", set at each `step` to what the subclass's `get_lr` says. Rates that are
+tensors are written in place, so that whoever holds them sees the change. Refuses: resuming without "initial_lr".
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+import warnings
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from ..._C import Tensor
+from ..optimizer import Optimizer, _to_scalar
+
+Rates = list[float | Tensor]
+
+EPOCH_DEPRECATION_WARNING = (
+    "The epoch parameter in `scheduler.step()` was not necessary and is being deprecated where possible. Please use `scheduler.step()` to "
+    "step the scheduler. During the deprecation, if epoch is different from None, the closed form is used instead of the new chainable "
+    "form, where available."
+)
+
+
+def check_optimizer(optimizer: Any) -> None:
+    if not isinstance(optimizer, Optimizer):
+        raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
+
+
+def copied(value: Any) -> Any:
+    """A tensor's present value apart from the tensor; other things as they are."""
+    return value.clone() if isinstance(value, Tensor) else value
+
+
+def _format_param(name: str, optimizer: Optimizer, param: Any) -> list[Any]:
+    """One value per group, from a list of them or one for all."""
+    count = len(optimizer.param_groups)
+    if not isinstance(param, (list, tuple)):
+        return [copied(param) for _ in range(count)]
+    if len(param) != count:
+        raise ValueError(f"{name} must have the same length as optimizer.param_groups. {name} has {len(param)} values, param_groups has {count}.")
+    return [copied(p) for p in param]
+
+
+def _param_groups_val_list(optimizer: Optimizer, key: str) -> list[Any]:
+    return [copied(group[key]) for group in optimizer.param_groups]
+
+
+def _update_param_group_val(param_group: dict[str, Any], key: str, val: float | Tensor) -> None:
+    if isinstance(param_group[key], Tensor):
+        param_group[key].fill_(_to_scalar(val))
+    else:
+        param_group[key] = val
+
+
+def note_steps(optimizer: Optimizer) -> None:
+    """Let `optimizer.step` leave a note that it was called."""
+    if hasattr(optimizer.step, "_wrapped_by_lr_sched"):
+        return
+    own = weakref.ref(optimizer)   # the optimizer holds the function: it must not hold the optimizer
+    func = getattr(optimizer.step, "__func__", None) or (lambda _, *args, step=optimizer.step, **kwargs: step(*args, **kwargs))
+
+    @functools.wraps(func)
+    def step(*args: Any, **kwargs: Any) -> Any:
+        optimizer = own()
+        optimizer._opt_called = True
+        return func(optimizer, *args, **kwargs)
+
+    step._wrapped_by_lr_sched = True
+    optimizer.step = step
+
+
+class LRScheduler:
+    """Base of schedulers: subclasses give `get_lr`, the rates at `last_epoch`, and may give `_get_closed_form_lr`."""
+
+    _get_lr_called_within_step = False
+    _is_initial = False
+
+    def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
+        check_optimizer(optimizer)
+        self.optimizer = optimizer
+        for i, group in enumerate(optimizer.param_groups):
+            if last_epoch == -1:
+                group.setdefault("initial_lr", copied(group["lr"]))
+            elif "initial_lr" not in group:
+                raise KeyError(f"param 'initial_lr' is not specified in param_groups[{i}] when resuming scheduler with last_epoch >= 0. "
+                               "Load the state of the optimizer first, or start with last_epoch=-1.")  # fmt: skip
+        self.base_lrs: Rates = _param_groups_val_list(optimizer, "initial_lr")
+        self.last_epoch = last_epoch
+        note_steps(optimizer)
+        self._initial_step()
+
+    def _initial_step(self) -> None:
+        self._step_count = 0
+        self._is_initial = True
+        try:
+            self.step()
+        finally:
+            self._is_initial = False
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything but the optimizer."""
+        return {key: value for key, value in self.__dict__.items() if key != "optimizer"}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Continue where `state_dict` was taken."""
+        self.__dict__.update(state_dict)
+
+    def get_last_lr(self) -> Rates:
+        """The rates set by the last step."""
+        return self._last_lr
+
+    def get_lr(self) -> Rates:
+        """The rates at `last_epoch`; called by `step`, use `get_last_lr` to look at them."""
+        raise NotImplementedError
+
+    def step(self, epoch: int | None = None) -> None:
+        """Set the next rates; after `optimizer.step()`."""
+        if self._step_count == 1:
+            self._check_order()
+        self._step_count += 1
+        if epoch is not None:
+            warnings.warn(EPOCH_DEPRECATION_WARNING, UserWarning, stacklevel=2)
+        self._update_lr(epoch)
+
+    def _check_order(self) -> None:
+        if not hasattr(self.optimizer.step, "_wrapped_by_lr_sched"):
+            warnings.warn("Seems like `optimizer.step()` has been overridden after learning rate scheduler initialization. Please, make sure to "
+                          "call `optimizer.step()` before `lr_scheduler.step()`.", UserWarning, stacklevel=3)  # fmt: skip
+        elif not getattr(self.optimizer, "_opt_called", False):
+            warnings.warn("Detected call of `lr_scheduler.step()` before `optimizer.step()`. Call them in the opposite order: `optimizer.step()` "
+                          "before `lr_scheduler.step()`. Otherwise the first value of the schedule is skipped.", UserWarning, stacklevel=3)  # fmt: skip
+
+    def _update_lr(self, epoch: int | None = None) -> None:
+        self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
+        self._get_lr_called_within_step = True
+        try:
+            closed = getattr(self, "_get_closed_form_lr", None) if epoch is not None else None
+            self._set_rates(closed() if closed else self.get_lr())
+        finally:
+            self._get_lr_called_within_step = False
+
+    def _set_rates(self, rates: Rates) -> None:
+        for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
+            _update_param_group_val(group, "lr", rate)
+        self._last_lr = _param_groups_val_list(self.optimizer, "lr")
+
+    # What `get_lr` of most schedulers is made of
+
+    def _current(self) -> Rates:
+        return _param_groups_val_list(self.optimizer, "lr")
+
+    def _times(self, factor: float) -> Rates:
+        return [group["lr"] * factor for group in self.optimizer.param_groups]
+
+    def _base_times(self, factor: float) -> Rates:
+        return [rate * factor for rate in self.base_lrs]
+
+
+class _LRScheduler(LRScheduler):
+    """The name of `LRScheduler` before PyTorch 2.0."""
+
+
+def _warn_get_lr_called_within_step(lr_scheduler: LRScheduler) -> None:
+    if not lr_scheduler._get_lr_called_within_step:
+        warnings.warn("To get the last learning rate computed by the scheduler, please use `get_last_lr()`.", UserWarning, stacklevel=3)
+
+
+def callable_state(fn: Callable | None) -> dict[str, Any] | None:
+    """What is saved of a user's callable: attributes of objects, nothing of functions."""
+    return None if fn is None or isinstance(fn, types.FunctionType) else fn.__dict__.copy()
