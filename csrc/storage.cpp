@@ -1,151 +1,14 @@
-// Storage life and the caching allocator. Freed CPU blocks are kept by size class: fresh pages from the system cost
-// more than most kernels that would fill them.
+// Storage life, and the Python face of a storage. The bytes of CPU storages come from arena.cpp.
 #include "storage.h"
 
 #include <structmember.h>
 
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <cstdlib>
-#include <map>
 #include <new>
 
 namespace rl {
 
 namespace {
-
-constexpr size_t kAlign = 64;
-constexpr size_t kLarge = size_t(1) << 20;       // from here on: own pages
-constexpr size_t kHuge = size_t(1) << 21;
-
-struct SpinLock {
-  std::atomic_flag flag = ATOMIC_FLAG_INIT;
-  void lock() {
-    while (flag.test_and_set(std::memory_order_acquire)) {
-    }
-  }
-  void unlock() { flag.clear(std::memory_order_release); }
-};
-
-// Small blocks: four classes per power of two, each a free list threaded through the blocks.
-struct CachingAllocator {
-  SpinLock lock;
-  void* small[128] = {};
-  std::multimap<size_t, char*> large;
-  size_t allocated = 0, cached = 0, peak = 0;
-  size_t cache_limit = 0;
-
-  static int size_class(size_t n, size_t* rounded) {
-    if (n < kAlign) n = kAlign;
-    int top = 63 - __builtin_clzll(n);           // n >= 2^top
-    size_t quarter = (size_t(1) << top) / 4;
-    size_t steps = (n - (size_t(1) << top) + quarter - 1) / quarter;
-    *rounded = (size_t(1) << top) + steps * quarter;
-    return (top - 6) * 4 + static_cast<int>(steps);
-  }
-
-  void count(size_t n) {
-    allocated += n;
-    if (allocated > peak) peak = allocated;
-  }
-
-  char* take_small(size_t nbytes, size_t* capacity) {
-    int c = size_class(nbytes, capacity);
-    lock.lock();
-    void* block = small[c];
-    count(*capacity);
-    if (block) {
-      small[c] = *static_cast<void**>(block);
-      cached -= *capacity;
-      lock.unlock();
-      return static_cast<char*>(block);
-    }
-    lock.unlock();
-    return static_cast<char*>(std::aligned_alloc(kAlign, (*capacity + kAlign - 1) / kAlign * kAlign));
-  }
-
-  void give_small(char* block, size_t capacity) {
-    size_t rounded;
-    int c = size_class(capacity, &rounded);
-    lock.lock();
-    *reinterpret_cast<void**>(block) = small[c];
-    small[c] = block;
-    allocated -= capacity;
-    cached += capacity;
-    lock.unlock();
-  }
-
-  size_t limit() {
-    if (!cache_limit) cache_limit = static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE) / 4;
-    return cache_limit;
-  }
-
-  char* take_large(size_t nbytes, size_t* capacity) {
-    size_t want = (nbytes + kHuge - 1) / kHuge * kHuge;
-    if (want < nbytes) return nullptr;
-    lock.lock();
-    auto it = large.lower_bound(want);
-    // A block up to an eighth larger is reused rather than mapping a new one.
-    if (it != large.end() && it->first - want <= want / 8) {
-      char* block = it->second;
-      *capacity = it->first;
-      large.erase(it);
-      cached -= *capacity;
-      count(*capacity);
-      lock.unlock();
-      return block;
-    }
-    lock.unlock();
-    char* block = map_pages(want);
-    if (!block) {
-      empty();
-      block = map_pages(want);
-    }
-    if (!block) return nullptr;
-    *capacity = want;
-    lock.lock();
-    count(want);
-    lock.unlock();
-    return block;
-  }
-
-  static char* map_pages(size_t n) {
-    void* p = nullptr;
-    if (n > (size_t(1) << 46) || posix_memalign(&p, kHuge, n)) return nullptr;
-#ifdef MADV_HUGEPAGE
-    madvise(p, n, MADV_HUGEPAGE);
-#endif
-    return static_cast<char*>(p);
-  }
-
-  void give_large(char* block, size_t capacity) {
-    lock.lock();
-    allocated -= capacity;
-    bool keep = cached + capacity <= limit();
-    if (keep) {
-      large.emplace(capacity, block);
-      cached += capacity;
-    }
-    lock.unlock();
-    if (!keep) std::free(block);
-  }
-
-  void empty() {
-    lock.lock();
-    for (auto& [size, block] : large) {
-      cached -= size;
-      std::free(block);
-    }
-    large.clear();
-    lock.unlock();
-  }
-};
-
-CachingAllocator& allocator() {
-  static CachingAllocator* a = new CachingAllocator;   // never destroyed: tensors may outlive static destructors
-  return *a;
-}
 
 // CPU storages themselves come from a free list too: one is made per op.
 struct StorageList {
@@ -171,11 +34,7 @@ void storage_object_free(Storage* s) {
 }
 
 void release_cpu(Storage* s) {
-  if (!s->data) return;
-  if (s->capacity >= kLarge)
-    allocator().give_large(s->data, s->capacity);
-  else
-    allocator().give_small(s->data, s->capacity);
+  if (s->data) arena_give({s->data, s->capacity, static_cast<Block*>(s->context)});
 }
 
 void release_plugged(Storage* s) {
@@ -204,7 +63,8 @@ bool allocate(Storage* s, size_t nbytes) {
     s->release = release_plugged;
     return !PyErr_Occurred();
   }
-  s->data = nbytes >= kLarge ? allocator().take_large(nbytes, &s->capacity) : allocator().take_small(nbytes, &s->capacity);
+  Lent lent = arena_take(nbytes);
+  s->data = lent.data, s->capacity = lent.capacity, s->context = lent.block;
   if (!s->data) {
     PyErr_Format(PyExc_RuntimeError, "not enough memory: you tried to allocate %zu bytes on cpu. Use smaller sizes or free other tensors.", nbytes);
     return false;
@@ -259,24 +119,17 @@ bool storage_resize(Storage* s, size_t nbytes) {
     return true;
   }
   Storage old;
-  old.data = s->data, old.nbytes = s->nbytes, old.capacity = s->capacity, old.release = s->release, old.device = s->device;
+  old.data = s->data, old.nbytes = s->nbytes, old.capacity = s->capacity, old.release = s->release, old.device = s->device, old.context = s->context;
   s->data = nullptr;
   s->capacity = 0;
   if (!allocate(s, nbytes)) {
-    s->data = old.data, s->nbytes = old.nbytes, s->capacity = old.capacity, s->release = old.release;
+    s->data = old.data, s->nbytes = old.nbytes, s->capacity = old.capacity, s->release = old.release, s->context = old.context;
     return false;
   }
   if (old.data && s->data) memcpy(s->data, old.data, old.nbytes < nbytes ? old.nbytes : nbytes);
   if (old.release) old.release(&old);
   return true;
 }
-
-MemoryStats memory_stats() {
-  auto& a = allocator();
-  return {a.allocated, a.cached, a.peak};
-}
-void reset_peak_memory() { allocator().peak = allocator().allocated; }
-void empty_cache() { allocator().empty(); }
 
 // --- the Python face --------------------------------------------------------------------------------------------
 
@@ -419,7 +272,7 @@ static PyObject* py_memory_stats(PyObject*, PyObject*) {
   return Py_BuildValue("{s:n,s:n,s:n}", "allocated", s.allocated, "cached", s.cached, "peak", s.peak);
 }
 static PyObject* py_empty_cache(PyObject*, PyObject*) {
-  empty_cache();
+  arena_empty();
   Py_RETURN_NONE;
 }
 static PyObject* py_reset_peak(PyObject*, PyObject*) {

@@ -1,8 +1,9 @@
-// Bytes: reference-counted storage and the caching allocator every device shares.
+// Bytes: reference-counted storage.
 // Entry points may be called without the interpreter lock unless they say otherwise.
 #pragma once
 #include <atomic>
 
+#include "arena.h"
 #include "types.h"
 
 namespace rl {
@@ -30,11 +31,6 @@ Storage* storage_new(size_t nbytes, Device device);
 Storage* storage_wrap(char* data, size_t nbytes, Device device, void (*release)(Storage*), void* context);
 // Grows or shrinks in place, keeping the leading bytes. Holds the lock.
 bool storage_resize(Storage* storage, size_t nbytes);
-
-struct MemoryStats { size_t allocated, cached, peak; };
-MemoryStats memory_stats();
-void reset_peak_memory();
-void empty_cache();
 
 // The Python face of a storage: rushlight.UntypedStorage.
 struct StorageObject {

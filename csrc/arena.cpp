@@ -1,0 +1,220 @@
+// The caching allocator. Small blocks live in free lists by size class. Larger ones are cut from wide reservations of
+// address space, the smallest free stretch that fits first, and join their free neighbours when they come back: a
+// training step whose tensors differ in size reuses the same pages, so its peak is near what is alive at once.
+#include "arena.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <new>
+#include <set>
+
+namespace rl {
+
+struct Block {
+  char* data;
+  size_t size;
+  size_t warm;    // bytes of a free block whose pages are there already
+  Block* before;  // neighbours by address; null at the ends of a reservation
+  Block* after;
+  bool is_free;
+};
+
+namespace {
+
+constexpr size_t kAlign = 64;
+constexpr size_t kPage = 4096;  // blocks of reservations are multiples of this
+constexpr size_t kHuge = size_t(1) << 21;
+constexpr size_t kSmall = size_t(1) << 17;        // below: free lists
+constexpr size_t kReservation = size_t(1) << 30;  // address space, not memory
+
+struct Guard {
+  SpinLock& lock;
+  explicit Guard(SpinLock& l) : lock(l) { lock.lock(); }
+  ~Guard() { lock.unlock(); }
+};
+
+struct BySize {
+  bool operator()(const Block* a, const Block* b) const { return a->size != b->size ? a->size < b->size : a->data < b->data; }
+};
+
+class Arena {
+ public:
+  Lent take(size_t nbytes) { return nbytes < kSmall ? take_small(nbytes) : take_large(nbytes); }
+
+  void give(const Lent& lent) {
+    if (lent.block)
+      give_large(lent.block);
+    else
+      give_small(lent.data, lent.capacity);
+  }
+
+  void empty() {
+    Guard guard(lock_);
+    for (Block* b : free_)
+      if (b->warm) drop_pages(b);
+  }
+
+  MemoryStats stats() const { return {allocated_, cached_, peak_}; }
+  void reset_peak() { peak_ = allocated_; }
+
+ private:
+  SpinLock lock_;
+  void* small_[64] = {};
+  std::set<Block*, BySize> free_;
+  size_t allocated_ = 0, cached_ = 0, peak_ = 0, limit_ = 0;
+
+  void count(size_t n) {
+    allocated_ += n;
+    if (allocated_ > peak_) peak_ = allocated_;
+  }
+
+  // Four classes per power of two.
+  static int size_class(size_t n, size_t* rounded) {
+    if (n < kAlign) n = kAlign;
+    int top = 63 - __builtin_clzll(n);  // n >= 2^top
+    size_t quarter = (size_t(1) << top) / 4;
+    size_t steps = (n - (size_t(1) << top) + quarter - 1) / quarter;
+    *rounded = (size_t(1) << top) + steps * quarter;
+    return (top - 6) * 4 + static_cast<int>(steps);
+  }
+
+  Lent take_small(size_t nbytes) {
+    Lent lent;
+    int c = size_class(nbytes, &lent.capacity);
+    {
+      Guard guard(lock_);
+      count(lent.capacity);
+      if (void* block = small_[c]) {
+        small_[c] = *static_cast<void**>(block);
+        cached_ -= lent.capacity;
+        lent.data = static_cast<char*>(block);
+        return lent;
+      }
+    }
+    lent.data = static_cast<char*>(std::aligned_alloc(kAlign, (lent.capacity + kAlign - 1) / kAlign * kAlign));
+    return lent;
+  }
+
+  void give_small(char* data, size_t capacity) {
+    size_t rounded;
+    int c = size_class(capacity, &rounded);
+    Guard guard(lock_);
+    *reinterpret_cast<void**>(data) = small_[c];
+    small_[c] = data;
+    allocated_ -= capacity;
+    cached_ += capacity;
+  }
+
+  Lent take_large(size_t nbytes) {
+    size_t want = (nbytes + kPage - 1) / kPage * kPage;
+    if (want < nbytes || want > size_t(1) << 46) return {};
+    Guard guard(lock_);
+    Block probe{nullptr, want, 0, nullptr, nullptr, true};
+    auto it = free_.lower_bound(&probe);
+    Block* b = it == free_.end() ? reserve(want) : *it;
+    if (!b) return {};
+    free_.erase(b);
+    if (b->size > want) cut(b, want);
+    cached_ -= b->warm;
+    b->is_free = false;
+    count(b->size);
+    return {b->data, b->size, b};
+  }
+
+  // Keep the first `want` bytes; the rest becomes a free block of its own.
+  void cut(Block* b, size_t want) {
+    size_t warm = b->warm > want ? b->warm - want : 0;
+    auto* rest = new (std::nothrow) Block{b->data + want, b->size - want, warm, b, b->after, true};
+    if (!rest) return;
+    if (b->after) b->after->before = rest;
+    b->after = rest;
+    b->size = want;
+    b->warm -= warm;
+    free_.insert(rest);
+  }
+
+  Block* reserve(size_t want) {
+    size_t least = (want + kHuge - 1) / kHuge * kHuge;
+    for (size_t size : {least > kReservation ? least : kReservation, least}) {
+      void* p = mmap(nullptr, size + kHuge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      if (p == MAP_FAILED) continue;
+      auto* start = reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(p) + kHuge - 1) / kHuge * kHuge);
+#ifdef MADV_HUGEPAGE
+      madvise(start, size, MADV_HUGEPAGE);
+#endif
+      auto* b = new Block{start, size, 0, nullptr, nullptr, true};
+      free_.insert(b);
+      return b;
+    }
+    return nullptr;
+  }
+
+  void give_large(Block* b) {
+    Guard guard(lock_);
+    allocated_ -= b->size;
+    cached_ += b->size;
+    b->warm = b->size;
+    b->is_free = true;
+    if (cached_ > limit()) drop_pages(b);
+    if (Block* next = b->after; next && next->is_free) {
+      free_.erase(next);
+      join(b, next);
+    }
+    if (Block* last = b->before; last && last->is_free) {
+      free_.erase(last);
+      join(last, b);
+      b = last;
+    }
+    free_.insert(b);
+  }
+
+  static void join(Block* b, Block* next) {
+    b->size += next->size;
+    b->warm += next->warm;
+    b->after = next->after;
+    if (b->after) b->after->before = b;
+    delete next;
+  }
+
+  // Only whole pages of the system's own size can go.
+  void drop_pages(Block* b) {
+    auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE)), start = reinterpret_cast<uintptr_t>(b->data);
+    uintptr_t first = (start + page - 1) / page * page, end = (start + b->size) / page * page;
+    if (first >= end || madvise(reinterpret_cast<void*>(first), end - first, MADV_DONTNEED)) return;
+    cached_ -= b->warm;
+    b->warm = 0;
+  }
+
+  size_t limit() {
+    if (!limit_) limit_ = static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE) / 4;
+    return limit_;
+  }
+};
+
+Arena& arena() {
+  static Arena* a = new Arena;  // never destroyed: tensors may outlive static destructors
+  return *a;
+}
+
+}  // namespace
+
+Lent arena_take(size_t nbytes) {
+  return arena().take(nbytes);
+}
+void arena_give(const Lent& lent) {
+  arena().give(lent);
+}
+void arena_empty() {
+  arena().empty();
+}
+MemoryStats memory_stats() {
+  return arena().stats();
+}
+void reset_peak_memory() {
+  arena().reset_peak();
+}
+
+}  // namespace rl
