@@ -13,6 +13,7 @@ PyTypeObject* OverloadType;
 PyTypeObject* OpType;
 
 static PyObject* dispatcher;      // callable(overload, args): the Python dispatcher
+static PyObject* describer;       // callable(op): its documentation
 static PyObject* bind_error;      // callable(op, args, kwargs): raises a TypeError that explains
 static PyObject* out_caller;      // callable(overload, args, out)
 static PyObject* str_plan;
@@ -530,6 +531,7 @@ static bool resolve(OpObject* op) {
   if (op->overloads) return true;
   Ref list(PyObject_CallNoArgs(op->resolver));
   if (!list) return false;
+  if (op->overloads) return true;   // the resolver may import modules, and another thread was here meanwhile
   if (!PyList_Check(list.p)) return PyErr_Format(PyExc_TypeError, "%U: the resolver must return a list", op->name), false;
   auto* overloads = new std::vector<Overload*>;
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list.p); i++) {
@@ -618,6 +620,19 @@ static PyObject* op_overloads(PyObject* self, void*) {
   auto* op = reinterpret_cast<OpObject*>(self);
   return resolve(op) ? Py_NewRef(op->overload_list) : nullptr;
 }
+// The text comes from the definition, which may not be imported yet: it is asked for, and kept, when first wanted.
+static PyObject* op_get_doc(PyObject* self, void*) {
+  Ref dict(PyObject_GenericGetDict(self, nullptr));
+  if (!dict) return nullptr;
+  if (PyObject* known = PyDict_GetItemString(dict.p, "__doc__")) return Py_NewRef(known);
+  if (!describer) Py_RETURN_NONE;
+  Ref made(PyObject_CallOneArg(describer, self));
+  return made && !PyDict_SetItemString(dict.p, "__doc__", made.p) ? made.release() : nullptr;
+}
+static int op_set_doc(PyObject* self, PyObject* value, void*) {
+  Ref dict(PyObject_GenericGetDict(self, nullptr));
+  return dict ? PyDict_SetItemString(dict.p, "__doc__", value ? value : Py_None) : -1;
+}
 static PyObject* op_repr(PyObject* self) { return PyUnicode_FromFormat("<rushlight op %U>", reinterpret_cast<OpObject*>(self)->name); }
 static PyObject* op_reduce(PyObject* self, PyObject*) {
   Ref rushlight(PyImport_ImportModule("rushlight.op"));
@@ -636,6 +651,7 @@ static PyMethodDef op_methods[] = {{"__reduce__", op_reduce, METH_NOARGS, nullpt
 static PyGetSetDef op_getset[] = {{"__name__", op_name, nullptr, nullptr, nullptr},
                                   {"__qualname__", op_name, nullptr, nullptr, nullptr},
                                   {"overload_list", op_overloads, nullptr, nullptr, nullptr},
+                                  {"__doc__", op_get_doc, op_set_doc, nullptr, nullptr},
                                   {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
                                   {}};
 static PyMemberDef op_members[] = {{"__vectorcalloffset__", T_PYSSIZET, offsetof(OpObject, vectorcall), READONLY, nullptr},
@@ -658,10 +674,10 @@ static PyType_Spec op_spec = {"rushlight._C.Op", sizeof(OpObject), 0,
 // --- module -----------------------------------------------------------------------------------------------------------------------
 
 static PyObject* set_hooks(PyObject*, PyObject* args, PyObject* kwargs) {
-  static const char* names[] = {"dispatcher", "bind_error", "out_caller", nullptr};
-  PyObject *d = nullptr, *b = nullptr, *o = nullptr;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|OOO", const_cast<char**>(names), &d, &b, &o)) return nullptr;
-  struct { PyObject* value; PyObject** slot; } pairs[] = {{d, &dispatcher}, {b, &bind_error}, {o, &out_caller}};
+  static const char* names[] = {"dispatcher", "bind_error", "out_caller", "describer", nullptr};
+  PyObject *d = nullptr, *b = nullptr, *o = nullptr, *t = nullptr;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|OOOO", const_cast<char**>(names), &d, &b, &o, &t)) return nullptr;
+  struct { PyObject* value; PyObject** slot; } pairs[] = {{d, &dispatcher}, {b, &bind_error}, {o, &out_caller}, {t, &describer}};
   for (auto& pair : pairs)
     if (pair.value) Py_XSETREF(*pair.slot, Py_NewRef(pair.value));
   Py_RETURN_NONE;

@@ -106,7 +106,7 @@ def variants(label: str, schemas: list[tuple[Any, bool]], is_method: bool, inden
 
 def schemas_of_op(op: Any) -> list[tuple[Any, bool]]:
     """The schemas behind an op object, each with whether it takes out=; none if it is no op of the registry."""
-    from rushlight.op.definition import definitions, schemas_of
+    from rushlight.op.registry import definitions, schemas_of
     from rushlight.op.schema import parse
 
     label = getattr(op, "__name__", "")
@@ -211,6 +211,9 @@ def make_stubs() -> dict[Path, str]:
     sys.path.insert(0, str(ROOT))
     import importlib
 
+    from rushlight.op import load_all
+
+    load_all()   # methods that arrive late are in place then
     made = {}
     for name in MODULES:
         module = importlib.import_module(name)

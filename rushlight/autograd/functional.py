@@ -13,7 +13,7 @@ from typing import Any
 
 from .. import _C
 from ..op import levels
-from ..op.definition import find_op
+from ..op import find_op
 from .backward import grad
 from .grad_mode import enable_grad
 

@@ -1,12 +1,11 @@
 """Kernels kept on disk, so that a second process starts warm and without LLVM.
 
 Enters: a nest and the function that makes its object file. Leaves: a loaded `Kernel`. Refuses to trust what it finds:
-an entry must carry the right magic, key and checksum and load cleanly, or it is made again; a folder that others can
-write to is not used. Failing to write costs speed in the next process, never an error here (one warning).
+an entry must carry the right magic, key and checksum and load cleanly, or it is made again. Failing to write one costs
+speed in the next process, never an error (one warning).
 
-Entries live in $RUSHLIGHT_CACHE, or $XDG_CACHE_HOME/rushlight, or ~/.cache/rushlight, one file per kernel, named by
-a key over the nest, the processor, and the sources of `loops` and `codegen`. They are written to a temporary name and
-renamed, so that concurrent processes see whole entries only.
+Entries are files of `disk_cache`, one per kernel, named by a key over the nest, the processor, and the sources of
+`loops` and `codegen`.
 """
 
 from __future__ import annotations
@@ -14,11 +13,11 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
-import stat
 import threading
 import warnings
 from collections.abc import Callable
 
+from .. import disk_cache
 from ..loops.nest import Nest
 from .targets import host_identity
 
@@ -56,15 +55,6 @@ def source_identity() -> bytes:
     return hashlib.blake2b(repr(sorted(found)).encode(), digest_size=16).digest()
 
 
-def cache_folder() -> str:
-    """Where entries live; it may not exist yet."""
-    chosen = os.environ.get("RUSHLIGHT_CACHE")
-    if chosen:
-        return chosen
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return os.path.join(base, "rushlight")
-
-
 def key_of(nest: Nest) -> bytes:
     """16 bytes naming the machine code of a nest on this machine."""
     return hashlib.blake2b(nest.digest() + host_identity() + source_identity(), digest_size=16).digest()
@@ -80,7 +70,9 @@ def kernel(nest: Nest, make: Callable[[Nest], bytes], fresh: bool = False) -> Ke
     if address is None:
         made = make(nest)
         address = load_code(made)[nest.name]
-        write_entry(key, made)
+        problem = disk_cache.write(key.hex(), pack(key, made))
+        if problem:
+            _warn_once(problem)
     with _LOCK:
         # Two threads may have made it; everyone must see one Kernel.
         return _LOADED.setdefault(key, Kernel(nest.name, address, nest.params))
@@ -94,14 +86,9 @@ def load_code(code: bytes) -> dict[str, int]:
 
 def load_entry(nest: Nest, key: bytes) -> int | None:
     """Address of the kernel stored under `key`; None if there is no entry or it is not sound."""
-    folder = cache_folder()
-    try:
-        with open(os.path.join(folder, key.hex()), "rb") as file:
-            data = file.read()
-    except OSError:
-        return None
-    code = unpack(key, data)
-    if code is None or not is_private(folder):
+    data = disk_cache.read(key.hex())
+    code = None if data is None else unpack(key, data)
+    if code is None:
         return None
     try:
         return load_code(code).get(nest.name)
@@ -121,35 +108,6 @@ def unpack(key: bytes, data: bytes) -> bytes | None:
         return None
     code = data[head + _CHECK :]
     return code if hashlib.blake2b(key + code, digest_size=_CHECK).digest() == data[head : head + _CHECK] else None
-
-
-def is_private(folder: str) -> bool:
-    """Whether only this user (or root) can change what is in `folder`: its entries are code that will run."""
-    if not hasattr(os, "getuid"):
-        return True
-    info = os.stat(folder)
-    return info.st_uid in (os.getuid(), 0) and not info.st_mode & stat.S_IWOTH
-
-
-def write_entry(key: bytes, code: bytes) -> None:
-    """Store an entry, or warn once that it cannot be stored."""
-    folder = cache_folder()
-    temporary = None
-    try:
-        os.makedirs(folder, mode=0o700, exist_ok=True)
-        if not is_private(folder):
-            raise PermissionError(f"{folder} can be written by other users")
-        temporary = os.path.join(folder, f"new-{key.hex()}-{os.getpid()}-{threading.get_ident()}")
-        with open(temporary, "wb") as file:
-            file.write(pack(key, code))
-        os.replace(temporary, os.path.join(folder, key.hex()))
-    except OSError as error:
-        if temporary is not None:
-            try:
-                os.unlink(temporary)
-            except OSError:
-                pass
-        _warn_once(str(error))
 
 
 @functools.cache

@@ -11,7 +11,7 @@ from typing import Any
 
 from .. import _C
 from ..op import levels
-from ..op.definition import is_body
+from ..op.registry import is_body
 
 
 def interpret(level: levels.GradLevel, overload: Any, args: tuple, tensors: list[Any]) -> Any:

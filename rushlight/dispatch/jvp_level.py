@@ -14,7 +14,7 @@ from .. import _C
 from ..autograd.backward import grad
 from ..op import levels
 from ..op.batched import Opaque
-from ..op.definition import find_op, is_body
+from ..op.registry import find_op, is_body
 from ..op.fused import Fused
 from ..op.levels import Dual, behind
 from ..op.pointwise import Pointwise

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..op import ops
-from ..op.definition import forms
+from ..op.registry import forms
 from .keys import DispatchKey
 
 kernels: dict[tuple[str, Any], Callable] = {}     # (qualified op name, key) -> function

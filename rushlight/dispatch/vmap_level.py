@@ -12,7 +12,7 @@ from .. import _C
 from ..autograd.function_levels import VmapInfo, with_dims
 from ..op import batching, levels
 from ..op.batching import check_target, expanded, front, wrapped
-from ..op.definition import is_body
+from ..op.registry import is_body
 from ..op.levels import VmapLevel, behind
 from ..op.random_level import random_error
 

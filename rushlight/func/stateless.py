@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from .. import _C
-from ..op.definition import find_op
+from ..op import find_op
 
 
 def functional_call(

@@ -13,7 +13,7 @@ from typing import Any
 
 from .. import _C
 from ..op import levels
-from ..op.definition import find_op
+from ..op import find_op
 from ..op.levels import VmapLevel, behind
 from ..utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from .._C import Generator, Tensor
 from ..autograd.grad_mode import no_grad
-from ..op.definition import find_op
+from ..op import find_op
 
 _GAINS = {"sigmoid": 1.0, "linear": 1.0, "conv1d": 1.0, "conv2d": 1.0, "conv3d": 1.0, "conv_transpose1d": 1.0,
           "conv_transpose2d": 1.0, "conv_transpose3d": 1.0, "tanh": 5.0 / 3, "relu": math.sqrt(2.0), "selu": 3.0 / 4}  # fmt: skip

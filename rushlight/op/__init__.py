@@ -1,19 +1,23 @@
-"""Kinds of ops and their registry. Start with `definition.py`: its docstring says how to add an op."""
+"""Kinds of ops and their registry. Start with `definition.py`: its docstring says how to add an op.
 
-from .. import _C
-from .composite import Composite
-from .definition import Meta, OpDefinition, definitions, explain_mismatch, find_op, ops, publish, published
-from .extern import Extern, Spec
-from .fused import Fused
-from .out import call_out
-from .pointwise import Pointwise, Promote
-from .reduction import Fold, Reduction
-from .results import NamedResult, result_type
-from .view import Geometry, View, wrap_dim, wrap_dims
+Kinds are imported when first named: a process that calls no op needs none of them.
+"""
 
-__all__ = [
-    "Composite", "Extern", "Fold", "Geometry", "Meta", "NamedResult", "OpDefinition", "Pointwise", "Promote", "Reduction", "Spec", "View",
-    "definitions", "find_op", "ops", "publish", "published", "result_type", "wrap_dim", "wrap_dims",
-]  # fmt: skip
+import importlib
 
-_C.set_hooks(bind_error=explain_mismatch, out_caller=call_out)
+from .registry import definitions, find_op, load_all, ops, publish, published
+
+_KINDS = {
+    "Composite": "composite", "Extern": "extern", "Fold": "reduction", "Fused": "fused", "Geometry": "view", "Meta": "definition",
+    "NamedResult": "results", "OpDefinition": "definition", "Pointwise": "pointwise", "Promote": "pointwise", "Reduction": "reduction",
+    "Spec": "extern", "View": "view", "result_type": "results", "wrap_dim": "view", "wrap_dims": "view",
+}  # fmt: skip
+
+__all__ = [*_KINDS, "definitions", "find_op", "load_all", "ops", "publish", "published"]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _KINDS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = globals()[name] = getattr(importlib.import_module(f".{_KINDS[name]}", __name__), name)
+    return found

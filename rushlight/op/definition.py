@@ -4,8 +4,8 @@ Adding an op: write a class in `rushlight/ops/` deriving from one of the kinds (
 Composite, Extern) with a `schema` and that kind's body. Defining the class registers it; functions, methods,
 in-place and `out=` forms, stubs and the generic tests follow from the registry. Nothing else lists op names.
 
-Enters: definition classes. Leaves: the core's `Op` objects, whose overloads are made when first called, so that
-importing hundreds of definitions costs little.
+Enters: definition classes. Leaves: the core's overloads, made when the op is first called. How names become ops, and
+why most definitions are never imported, is in `registry.py`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from .. import _C
-from .schema import TYPES, Param, Schema, op_name, parse
+from .registry import definitions, find_op, ops, register, schemas_of  # noqa: F401
+from .schema import TYPES, Param, Schema, parse
 
 KIND_POINTWISE, KIND_PLANNED, KIND_PYTHON = 0, 1, 2
 SAVE_NO, SAVE_DATA, SAVE_META, SAVE_VALUE = 0, 1, 2, 3
@@ -67,6 +68,26 @@ class OpDefinition:
         self.spec = schema
         self.is_inplace = is_inplace
         self.name = schema.name + ("_" if is_inplace else "")
+
+    @classmethod
+    def overloads(cls, is_inplace: bool, is_reflected: bool) -> list[Any]:
+        """The core's objects for the schemas, in a form that writes its first argument or takes it second (`2 - x`)."""
+        found = []
+        for text in schemas_of(cls) if cls.inplace or not is_inplace else ():
+            schema = parse(text)
+            if is_inplace:
+                schema = with_first(schema, "Tensor")   # what is written cannot be a number
+            elif is_reflected:
+                schema = with_first(schema, "Tensor|Scalar")
+            found.append(cls(schema, is_inplace).overload())
+            if cls.inplace_flag and not is_inplace:
+                found.append(InplaceSwitch(schema).overload())
+        return found
+
+    @classmethod
+    def self_position(cls) -> int:
+        """Which parameter a method call is made on."""
+        return 0 if cls.method_self is None else parse(schemas_of(cls)[0]).index(cls.method_self)
 
     # What the kind supplies -----------------------------------------------------------------------------------------
 
@@ -157,60 +178,6 @@ class OpDefinition:
         return f"<{type(self).__name__} {self.spec.text}>"
 
 
-# --- registry ---------------------------------------------------------------------------------------------------------------
-
-definitions: dict[str, list[type[OpDefinition]]] = {}
-ops: dict[str, Any] = {}
-forms: dict[str, list[Any]] = {}   # every op object of a name: the function, and its operator forms
-_new_names: list[str] = []
-
-
-def schemas_of(cls: type[OpDefinition]) -> tuple[str, ...]:
-    """The schemas of a definition, always as a tuple."""
-    return (cls.schema,) if isinstance(cls.schema, str) else tuple(cls.schema)
-
-
-def register(cls: type[OpDefinition]) -> None:
-    """Called when a definition class is made: its names become ops."""
-    name = op_name(schemas_of(cls)[0])
-    definitions.setdefault(name, []).append(cls)
-    names = [(name, False)] + ([(name + "_", True)] if cls.inplace else [])
-    for op, is_inplace in names:
-        if op in ops:
-            ops[op]._reset()
-        else:
-            ops[op] = make_op(op, name, is_inplace)
-            _new_names.append(op)
-
-
-def make_op(op: str, name: str, is_inplace: bool, mode: int = 0) -> Any:
-    """The public op object; its overloads are built at the first call."""
-
-    def resolve() -> list:
-        if mode == OPERATOR:   # the same overloads, so that plans and registered kernels are shared
-            return ops[op].overload_list
-        found = []
-        for cls in definitions[name]:
-            if is_inplace and not cls.inplace:
-                continue
-            for text in schemas_of(cls):
-                schema = parse(text)
-                if is_inplace:
-                    schema = with_first(schema, "Tensor")   # what is written cannot be a number
-                elif mode == REFLECTED:
-                    schema = with_first(schema, "Tensor|Scalar")   # 2 - x
-                found.append(cls(schema, is_inplace).overload())
-                if cls.inplace_flag and not is_inplace:
-                    found.append(InplaceSwitch(schema).overload())
-        return found
-
-    made = _C.Op(op.removeprefix("_functional_"), resolve, mode)   # nn.functional's own spelling of an op is called as the op is
-    forms.setdefault(op, []).append(made)
-    first = definitions[name][0]
-    made.__doc__ = " | ".join(schemas_of(first)) + "\n\n" + (first.__doc__ or "")
-    return made
-
-
 class InplaceSwitch(OpDefinition):
     """`relu(x, inplace=True)`: the op, or its in-place form."""
 
@@ -231,91 +198,3 @@ def with_first(schema: Schema, kind: str) -> Schema:
     if not schema.params or schema.params[0].type == kind:
         return schema
     return replace(schema, params=(replace(schema.params[0], type=kind), *schema.params[1:]))
-
-
-def find_op(name: str) -> Any:
-    """The op called `name`; AttributeError if there is none."""
-    try:
-        return ops[name]
-    except KeyError:
-        raise AttributeError(f"rushlight has no op called {name!r}") from None
-
-
-def suffixes(cls: type[OpDefinition]) -> tuple[str, ...]:
-    """Endings under which an op is published: itself, its in-place form, or both."""
-    if cls.only_inplace:
-        return ("_",)
-    return ("", "_") if cls.inplace else ("",)
-
-
-def published(namespace: str) -> dict[str, Any]:
-    """Public functions of a namespace ("" is the top level), by name."""
-    found: dict[str, Any] = {}
-    for name, classes in definitions.items():
-        for cls in classes:
-            for label in (name, *cls.aliases) if cls.function else ():
-                space, _, last = label.rpartition(".")
-                if (space or cls.namespace or "") == namespace:
-                    last = last.removeprefix(namespace + "_") if namespace else last   # linalg_svd is linalg.svd
-                    for suffix in suffixes(cls):
-                        found.setdefault(last + suffix, ops[name + suffix])
-    return found
-
-
-def publish(tensor_type: type) -> None:
-    """Install methods and operators on the tensor type."""
-    for name, classes in definitions.items():
-        for cls in classes:
-            for suffix in suffixes(cls):
-                for label in (name, *cls.aliases):
-                    if cls.method and "." not in label and label + suffix not in tensor_type.__dict__:
-                        setattr(tensor_type, label + suffix, as_method(cls, ops[name + suffix]))
-            for special in cls.dunder:
-                install_operator(tensor_type, special, name)
-
-
-def as_method(cls: type[OpDefinition], op: Any) -> Any:
-    """The op as a method; where `self` is not its first parameter, a function that puts it in place."""
-    if cls.method_self is None:
-        return op
-    position = parse(schemas_of(cls)[0]).index(cls.method_self)
-
-    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return op(*args[:position], self, *args[position:], **kwargs)
-
-    method.__name__ = method.__qualname__ = op.__name__
-    method.__doc__ = op.__doc__
-    return method
-
-
-_IN_PLACE = frozenset(("add", "sub", "mul", "div", "truediv", "floordiv", "mod", "pow", "and", "or", "xor", "lshift", "rshift", "matmul"))
-OPERATOR, REFLECTED = 1, 2
-
-
-def install_operator(tensor_type: type, special: str, name: str) -> None:
-    """`x + y`, `2 - x` and `x += y`: the op in a form that answers NotImplemented to operands it cannot take."""
-    base = special.strip("_")
-    is_inplace = base[0] == "i" and base[1:] in _IN_PLACE
-    is_reflected = base[0] == "r" and base[1:] in _IN_PLACE
-    target = name + "_" if is_inplace and name + "_" in ops else name
-    setattr(tensor_type, special, make_op(target, name, target != name, REFLECTED if is_reflected else OPERATOR))
-
-
-def is_body(overload: Any) -> bool:
-    """Whether transforms pass through the op, seeing the ops it is written with instead."""
-    definition = overload.definition
-    is_open = type(definition).vmap is None and definition.batch in (None, "random", "body")
-    return definition.body and is_open and not overload.records
-
-
-def explain_mismatch(op: Any, args: tuple, kwargs: dict[str, Any]) -> None:
-    """Raise the TypeError that says what was given and what the op takes."""
-    overloads = op.overload_list if isinstance(op, _C.Op) else [op]
-    name = op.__name__ if isinstance(op, _C.Op) else op.name
-    given = [type(a).__name__ for a in args] + [f"{k}={type(v).__name__}" for k, v in kwargs.items()]
-    wanted = "\n".join(f"    {o.definition.spec}" for o in overloads)
-    known = {p for o in overloads for p in o.param_names}
-    unknown = [k for k in kwargs if k not in known and k != "out"]
-    if unknown:
-        raise TypeError(f"{name}() got an unexpected keyword argument '{unknown[0]}'. Signatures:\n{wanted}")
-    raise TypeError(f"{name}(): argument types ({', '.join(given)}) fit no signature. Expected one of:\n{wanted}")

@@ -70,11 +70,6 @@ class Schema:
         raise ValueError(f"{self.name}: no parameter called {name!r} in {self.text}")
 
 
-def op_name(text: str) -> str:
-    """The public name at the head of a schema, without its overload."""
-    return text[: text.index("(")].partition(".")[0]
-
-
 def _default(text: str) -> Any:
     known = {"None": None, "True": True, "False": False}
     if text in known:

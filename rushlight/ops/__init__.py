@@ -1,16 +1,21 @@
-"""THE definitions, by kind. Importing this package registers every op; nothing else lists their names."""
+"""THE definitions, by kind: one op, one class, and nothing else lists their names.
+
+Modules here are families of ops, imported when one of their ops is first wanted; `op/registry.py` says how it is known
+which one that is.
+"""
 
 import importlib
-import pkgutil
 
 from ..dispatch.namespaces import namespace as _namespace
+from ..op.registry import is_family as _is_family, open_families as _open_families
 
-for _module in pkgutil.iter_modules(__path__):
-    importlib.import_module(f"{__name__}.{_module.name}")
+_open_families(__name__, __path__[0])
 
 
 def __getattr__(name: str) -> object:
-    """`ops.<namespace>`: ops by qualified name, `ops.aten.add` and those of rushlight.library."""
+    """A family, or `ops.<namespace>`: ops by qualified name, `ops.aten.add` and those of rushlight.library."""
     if name.startswith("__"):
         raise AttributeError(name)
+    if _is_family(f"{__name__}.{name}"):
+        return importlib.import_module(f"{__name__}.{name}")
     return _namespace(name)

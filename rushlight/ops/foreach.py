@@ -11,7 +11,7 @@ from typing import Any
 
 from rushlight import _C
 from rushlight.op import OpDefinition, find_op
-from rushlight.op.definition import ops
+from rushlight.op import ops
 
 ONE = (
     "abs", "acos", "asin", "atan", "ceil", "cos", "cosh", "erf", "erfc", "exp", "expm1", "floor", "frac", "lgamma", "log", "log10", "log1p",

@@ -16,8 +16,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import rushlight as rl
-from rushlight.op import Pointwise, published
-from rushlight.ops import pointwise as families
+from rushlight.op import Pointwise, definitions as registered, published
 
 DTYPES = ("float32", "float64", "int64", "uint8", "bool", "bfloat16", "complex64")
 # Every kernel costs compile time, so dtypes that share their code with one above are left to a few ops of each family.
@@ -40,9 +39,9 @@ def longest(op: type) -> str:
 def definitions() -> dict[str, type]:
     """Name to class of every pointwise op defined in the families."""
     found = {}
-    for family in families.__all__:
-        for item in vars(getattr(families, family)).values():
-            if isinstance(item, type) and issubclass(item, Pointwise) and "schema" in vars(item):
+    for classes in registered.values():
+        for item in classes:
+            if issubclass(item, Pointwise) and item.__module__.startswith("rushlight.ops.pointwise."):
                 found[longest(item).split("(")[0]] = item
     return found
 

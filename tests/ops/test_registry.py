@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 
 import rushlight as rl
-from rushlight.op.definition import definitions, ops, schemas_of
+from rushlight.op import definitions, ops
 from rushlight.op.pointwise import Pointwise
 from rushlight.op.reduction import Reduction
+from rushlight.op.registry import schemas_of
 from rushlight.op.schema import TYPES, parse
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "devices"))

@@ -10,7 +10,7 @@ import warnings
 from typing import Any
 
 from ..._C import Tensor
-from ...op.definition import find_op
+from ...op import find_op
 from .. import functional as F, init
 from ..parameter import Parameter
 from .module import Module

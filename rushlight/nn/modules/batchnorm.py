@@ -10,7 +10,7 @@ from typing import Any
 
 from ... import _C
 from ..._C import Tensor
-from ...op.definition import find_op
+from ...op import find_op
 from .. import functional as F, init
 from ..parameter import UninitializedBuffer, UninitializedParameter
 from .lazy import LazyModuleMixin

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self
 from ... import _C
 from ..._C import Tensor
 from ...autograd.grad_mode import no_grad
-from ...op.definition import find_op
+from ...op import find_op
 from ..parameter import Buffer, Parameter
 from . import hooks as _hooks
 from .hooks import (

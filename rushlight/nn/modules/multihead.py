@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..._C import Tensor
-from ...op.definition import find_op
+from ...op import find_op
 from .. import functional as F, init
 from ..parameter import Parameter
 from .linear import NonDynamicallyQuantizableLinear

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ...op.definition import find_op
+from ...op import find_op
 from ..parameter import Parameter
 
 

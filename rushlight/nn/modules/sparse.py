@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from ..._C import Tensor
 from ...autograd.grad_mode import no_grad
-from ...op.definition import find_op
+from ...op import find_op
 from .. import functional as F, init
 from ..parameter import Parameter
 from .module import Module

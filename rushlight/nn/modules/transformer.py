@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..._C import Tensor
-from ...op.definition import find_op
+from ...op import find_op
 from .. import functional as F
 from ..init import xavier_uniform_
 from .container import ModuleList

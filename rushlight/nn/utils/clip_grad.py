@@ -12,7 +12,7 @@ from typing import Any
 
 from ..._C import Tensor
 from ...autograd.grad_mode import no_grad
-from ...op.definition import find_op
+from ...op import find_op
 
 
 def _tensors(parameters: Any) -> list[Tensor]:

@@ -10,7 +10,7 @@ import copy
 from typing import Any
 
 from ..._C import Tensor
-from ...op.definition import find_op
+from ...op import find_op
 from ..parameter import Parameter
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..._C import Tensor
 from ...autograd.grad_mode import no_grad
-from ...op.definition import find_op
+from ...op import find_op
 from .. import functional as F
 from ..modules.conv import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from ..modules.module import Module

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..._C import Tensor
-from ...op.definition import find_op
+from ...op import find_op
 from ..modules.module import Module
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from ... import _C
 from ..._C import Tensor
-from ...op.definition import find_op
+from ...op import find_op
 
 _int64 = _C.int64
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from ... import _C
 from ...op import OpDefinition, find_op, wrap_dim
-from ...op.definition import ops
+from ...op import ops
 from ...shape import sparse_bsc, sparse_bsr, sparse_coo, sparse_csc, sparse_csr
 from .container import (
     SparseTensor,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ... import _C
+from ...op.registry import install_methods
 from ...shape import sparse_coo
 from .container import BY_ROW, COMPRESSED, is_sparse, nnz, sparse_dims, values_of
 
@@ -95,5 +95,4 @@ METHODS = {
     "sparse_resize_": sparse_resize_, "sparse_resize_and_clear_": sparse_resize_,
 }  # fmt: skip
 
-for _name, _method in METHODS.items():
-    setattr(_C.Tensor, _name, _method)
+install_methods(__name__, METHODS)

@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 from rushlight.op import Composite, Geometry, View, find_op
-from rushlight.op.definition import definitions, schemas_of
+from rushlight.op.registry import op_name, schemas_of
+from rushlight.ops.view import dims, parts, reinterpret, shape
 from rushlight.shape import contiguous_format
 
 METHODS = ("narrow",)   # the only copying form that PyTorch also publishes as a method
@@ -69,9 +70,11 @@ class DetachCopy(Composite):
 
 
 def define_all() -> None:
-    """Define the copying form of every public view known so far."""
-    for name, classes in list(definitions.items()):
-        for cls in classes:
+    """Define the copying form of every public view of this package."""
+    known = [Alias, *(item for module in (dims, parts, reinterpret, shape) for item in vars(module).values())]
+    for cls in known:
+        if isinstance(cls, type) and "schema" in vars(cls):
+            name = op_name(schemas_of(cls)[0])
             if (issubclass(cls, View) and not name.startswith("_")) or name == "split_with_sizes":
                 copying_form(name, cls)
 

@@ -1,0 +1,303 @@
+"""The registry: every op by name, without importing what defines it.
+
+Enters: definition classes, which register themselves when their module (a family in `rushlight/ops/`) is imported.
+Leaves: the core's `Op` objects and where they are published: functions, methods, operators. Nothing else lists op names.
+
+A process uses few of the families, so they are imported when one of their ops is first called or asked about. What must
+be known before, which names there are and which families define them, is five tables. Importing every family fills
+them; they are then kept on disk beside the kernels (`disk_cache`), together with the sizes and times of the sources
+they were made from. A later process that finds the same sources takes the tables from there; one that finds anything
+else imports every family and keeps the tables anew. So an op is still added in one file, and nothing generated is
+committed.
+
+An `Op` object is made for each name at once and stays the same object: its overloads, its documentation and its
+definitions are what arrives late. Walking `definitions`, or `load_all()`, imports the rest.
+"""
+
+from __future__ import annotations
+
+import importlib
+import marshal
+import os
+import sys
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+
+from .. import _C, disk_cache
+
+FUNCTION, OPERATOR, REFLECTED = 0, 1, 2   # modes of the core's Op (csrc/call.cpp)
+_IN_PLACE = frozenset(("add", "sub", "mul", "div", "truediv", "floordiv", "mod", "pow", "and", "or", "xor", "lshift", "rshift", "matmul"))
+
+
+class Tables:
+    """What is known of ops whose families need not be imported yet."""
+
+    def __init__(self) -> None:
+        self.families: dict[str, list[str]] = {}               # name in definitions -> modules that define it, in order
+        self.bases: dict[str, str] = {}                        # name of an op -> name in definitions ("add_" -> "add")
+        self.functions: dict[str, dict[str, str]] = {}         # namespace -> public name -> name of the op
+        self.methods: dict[str, tuple[str, int]] = {}          # method -> name of the op, position of self
+        self.operators: dict[str, str] = {}                    # "__radd__" -> name in definitions
+        self.plain_methods: dict[str, str] = {}                # methods that are no ops -> module that has them
+
+
+tables = Tables()
+ops: dict[str, _C.Op] = {}
+forms: dict[str, list[_C.Op]] = {}   # every op object of a name: the function, and its operator forms
+_classes: dict[str, list[type]] = {}
+_families: set[str] = set()
+_pending: dict[str, None] = {}       # families not imported so far, in order
+_methods: dict[str, Callable] = {}
+
+
+class Definitions(Mapping):
+    """Op name -> its definition classes. Looking one up imports its families; walking imports all of them."""
+
+    def __getitem__(self, name: str) -> list[type]:
+        for family in tables.families[name]:
+            load(family)
+        return _classes[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in tables.families
+
+    def __iter__(self) -> Iterator[str]:
+        load_all()
+        return iter(tables.families)
+
+    def __len__(self) -> int:
+        return len(tables.families)
+
+
+definitions = Definitions()
+
+
+# --- definitions arrive -------------------------------------------------------------------------------------------------
+
+
+def schemas_of(cls: type) -> tuple[str, ...]:
+    """The schemas of a definition, always as a tuple."""
+    return (cls.schema,) if isinstance(cls.schema, str) else tuple(cls.schema)
+
+
+def op_name(schema: str) -> str:
+    """The public name at the head of a schema, without its overload."""
+    return schema[: schema.index("(")].partition(".")[0]
+
+
+def register(cls: type) -> None:
+    """Called when a definition class is made: its name becomes an op, and with `inplace` also `<name>_`."""
+    name = op_name(schemas_of(cls)[0])
+    families = tables.families.setdefault(name, [])
+    if cls.__module__ not in families:
+        families.append(cls.__module__)
+    classes = _classes.setdefault(name, [])
+    classes.append(cls)
+    if len(families) > 1:   # the order must not depend on which family was imported first
+        classes.sort(key=lambda known: families.index(known.__module__))
+    for op in (name, name + "_") if cls.inplace else (name,):
+        if op in ops:
+            ops[op]._reset()
+        else:
+            tables.bases[op] = name
+            make_op(op, name)
+
+
+def make_op(op: str, name: str, mode: int = FUNCTION) -> _C.Op:
+    """The public op object; its overloads are made at the first call."""
+
+    def resolve() -> list:
+        if mode == OPERATOR:   # the same overloads, so that plans and registered kernels are shared
+            return ops[op].overload_list
+        return [overload for cls in definitions[name] for overload in cls.overloads(op != name, mode == REFLECTED)]
+
+    made = _C.Op(op.removeprefix("_functional_"), resolve, mode)   # nn.functional's own spelling of an op is called as the op is
+    forms.setdefault(op, []).append(made)
+    if mode == FUNCTION:
+        ops[op] = made
+    return made
+
+
+def find_op(name: str) -> _C.Op:
+    """The op called `name`; AttributeError if there is none."""
+    try:
+        return ops[name]
+    except KeyError:
+        raise AttributeError(f"rushlight has no op called {name!r}") from None
+
+
+def describe(op: _C.Op) -> str | None:
+    """The documentation of an op: schemas and promise of its first definition."""
+    first = type(op.overload_list[0].definition)
+    return f"{' | '.join(schemas_of(first))}\n\n{first.__doc__ or ''}" if hasattr(first, "schema") else None
+
+
+def is_body(overload: _C.Overload) -> bool:
+    """Whether transforms pass through the op, seeing the ops it is written with instead."""
+    definition = overload.definition
+    is_open = type(definition).vmap is None and definition.batch in (None, "random", "body")
+    return definition.body and is_open and not overload.records
+
+
+def explain_mismatch(op: _C.Op | _C.Overload, args: tuple, kwargs: dict[str, object]) -> None:
+    """Raise the TypeError that says what was given and what the op takes."""
+    overloads = op.overload_list if isinstance(op, _C.Op) else [op]
+    name = op.__name__ if isinstance(op, _C.Op) else op.name
+    given = [type(a).__name__ for a in args] + [f"{k}={type(v).__name__}" for k, v in kwargs.items()]
+    wanted = "\n".join(f"    {o.definition.spec}" for o in overloads)
+    known = {p for o in overloads for p in o.param_names}
+    unknown = [k for k in kwargs if k not in known and k != "out"]
+    if unknown:
+        raise TypeError(f"{name}() got an unexpected keyword argument '{unknown[0]}'. Signatures:\n{wanted}")
+    raise TypeError(f"{name}(): argument types ({', '.join(given)}) fit no signature. Expected one of:\n{wanted}")
+
+
+# --- publishing ---------------------------------------------------------------------------------------------------------
+
+
+def fill_published() -> None:
+    """Derive from the definitions what is published where."""
+    for name, classes in _classes.items():
+        for cls in classes:
+            suffixes = ("_",) if cls.only_inplace else ("", "_") if cls.inplace else ("",)
+            for label in (name, *cls.aliases):
+                space, _, last = label.rpartition(".")
+                namespace = space or cls.namespace or ""
+                last = last.removeprefix(namespace + "_") if namespace else last   # linalg_svd is linalg.svd
+                for suffix in suffixes:
+                    if cls.function:
+                        tables.functions.setdefault(namespace, {}).setdefault(last + suffix, name + suffix)
+                    if cls.method and "." not in label:
+                        tables.methods.setdefault(label + suffix, (name + suffix, cls.self_position()))
+            tables.operators.update(dict.fromkeys(cls.dunder, name))
+
+
+def published(namespace: str) -> dict[str, _C.Op]:
+    """Public functions of a namespace ("" is the top level), by name."""
+    return {label: ops[name] for label, name in tables.functions.get(namespace, {}).items()}
+
+
+def publish(tensor_type: type) -> None:
+    """Install methods and operators on the tensor type."""
+    taken = frozenset(vars(tensor_type))
+    for label, (name, position) in tables.methods.items():
+        if label not in taken:
+            setattr(tensor_type, label, ops[name] if position == 0 else method_at(position, ops[name]))
+    for special, name in tables.operators.items():
+        setattr(tensor_type, special, operator(special, name))
+    for label, module in tables.plain_methods.items():
+        if label not in taken:
+            setattr(tensor_type, label, LateMethod(label, module))
+
+
+def method_at(position: int, op: _C.Op) -> Callable:
+    """The op as a method whose `self` is not the first parameter."""
+
+    def method(self: object, *args: object, **kwargs: object) -> object:
+        return op(*args[:position], self, *args[position:], **kwargs)
+
+    method.__name__ = method.__qualname__ = op.__name__
+    method.__doc__ = f"`{op.__name__}` with this tensor as parameter {position + 1}."
+    return method
+
+
+def operator(special: str, name: str) -> _C.Op:
+    """`x + y`, `2 - x` and `x += y`: the op in a form that answers NotImplemented to operands it cannot take."""
+    base = special.strip("_")
+    is_inplace = base[0] == "i" and base[1:] in _IN_PLACE
+    is_reflected = base[0] == "r" and base[1:] in _IN_PLACE
+    target = name + "_" if is_inplace and name + "_" in ops else name
+    return make_op(target, name, REFLECTED if is_reflected else OPERATOR)
+
+
+class LateMethod:
+    """A method that is no op, until it is first looked up: then its module is imported, which puts it in place."""
+
+    def __init__(self, name: str, module: str) -> None:
+        self.name, self.module = name, module
+
+    def __get__(self, instance: object, owner: type) -> Callable:
+        load(self.module)
+        return _methods[self.name].__get__(instance, owner)
+
+
+def install_methods(module: str, methods: Mapping[str, Callable]) -> None:
+    """Methods of every tensor that are no ops, from a family."""
+    _methods.update(methods)
+    tables.plain_methods.update(dict.fromkeys(methods, module))
+    for name, method in methods.items():
+        if isinstance(vars(_C.Tensor).get(name), LateMethod):
+            setattr(_C.Tensor, name, method)
+
+
+# --- families -----------------------------------------------------------------------------------------------------------
+
+
+def open_families(package: str, folder: str) -> None:
+    """Make the ops defined below `folder` known: from the tables on disk, or by importing every module of `package`."""
+    sources = list_sources(folder)
+    _families.update(f"{package}.{name}" for name, _, _ in sources)
+    _pending.update(dict.fromkeys(f"{package}.{name}" for name, _, _ in sources))
+    # Kinds are part of it: definitions inherit from them where they are published.
+    identity = repr((sys.version, sources, list_sources(os.path.dirname(__file__)))).encode()
+    file = f"ops-{zlib.crc32(folder.encode()):08x}"
+    if not read_tables(file, identity):
+        load_all()
+        fill_published()
+        write_tables(file, identity)
+
+
+def list_sources(folder: str, prefix: str = "") -> list[tuple[str, int, int]]:
+    """(module, size, time) of every module below `folder` but its own `__init__`; packages come before their modules."""
+    found = []
+    with os.scandir(folder) as entries:
+        for entry in sorted(entries, key=lambda entry: entry.name):
+            if entry.name.endswith(".py") and entry.name != "__init__.py":
+                info = entry.stat()
+                found.append((prefix + entry.name[:-3], info.st_size, info.st_mtime_ns))
+            elif entry.is_dir() and os.path.exists(start := os.path.join(entry.path, "__init__.py")):
+                info = os.stat(start)
+                found.append((prefix + entry.name, info.st_size, info.st_mtime_ns))
+                found += list_sources(entry.path, f"{prefix}{entry.name}.")
+    return found
+
+
+def is_family(module: str) -> bool:
+    """Whether this is the name of a module that defines ops, or of a package of such modules."""
+    return module in _families
+
+
+def load(family: str) -> None:
+    """Import a family, unless that was done before. Another thread's import of it is waited for."""
+    if family in _pending:
+        importlib.import_module(family)
+        _pending.pop(family, None)
+
+
+def load_all() -> None:
+    """Import every family."""
+    for family in tuple(_pending):
+        load(family)
+
+
+def read_tables(file: str, identity: bytes) -> bool:
+    """Take the tables from disk; False if there are none, or not of these sources, or damaged ones."""
+    data = disk_cache.read(file)
+    if data is None or not data.startswith(identity):
+        return False
+    body = data[len(identity) + 4 :]
+    if zlib.crc32(body) != int.from_bytes(data[len(identity) : len(identity) + 4], "little"):
+        return False
+    vars(tables).update(marshal.loads(body))
+    for op, name in tables.bases.items():
+        make_op(op, name)
+    return True
+
+
+def write_tables(file: str, identity: bytes) -> None:
+    """Keep the tables for later processes. If that fails, they too will import every family."""
+    body = marshal.dumps(vars(tables))
+    disk_cache.write(file, identity + zlib.crc32(body).to_bytes(4, "little") + body)
+
+
+_C.set_hooks(bind_error=explain_mismatch, describer=describe)
