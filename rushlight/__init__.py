@@ -12,13 +12,13 @@ from . import (  # noqa: F401
     _C,
     autograd,
     dispatch as _dispatch,
+    dtype as _dtype,  # here, so that the class of that name is what stays
     op,
     ops,
     overrides as _overrides,
     tensor as _tensor,
     version as _version,
 )
-from .dtype import ALL as _DTYPES, finfo, iinfo  # isort: skip  (before the class of that name)
 from ._C import (
     Generator,
     Tensor,
@@ -51,6 +51,7 @@ from .assertions import PUBLIC as _ASSERTIONS
 from .autograd import enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad, set_grad_enabled
 from .autograd.anomaly_mode import is_anomaly_check_nan_enabled, is_anomaly_enabled
 from .dispatch import namespaces as _namespaces
+from .dtype import ALL as _DTYPES, finfo, iinfo
 from .functions import (
     allclose,
     as_strided_,

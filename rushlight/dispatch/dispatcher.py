@@ -17,9 +17,9 @@ from typing import Any
 from .. import _C, show
 from .._C import Tensor
 from ..op import Composite, levels, ops
-from ..op.registry import explain_mismatch
 from ..op.out import call_out
 from ..op.pointwise import device_of
+from ..op.registry import explain_mismatch
 from . import grad_level, jvp_level, table, vmap_level  # noqa: F401 - interpreters of levels
 from .keys import AUTOGRAD_OF, FUNCTORCH, SHOW, SUBCLASS, DispatchKey, DispatchKeySet, backend_of
 from .modes import below, state

@@ -14,10 +14,10 @@ from .. import _C
 from ..autograd.backward import grad
 from ..op import levels
 from ..op.batched import Opaque
-from ..op.registry import find_op, is_body
 from ..op.fused import Fused
 from ..op.levels import Dual, behind
 from ..op.pointwise import Pointwise
+from ..op.registry import find_op, is_body
 from ..op.tangent import jvp_form
 from .grad_level import check_target
 

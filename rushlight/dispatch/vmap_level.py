@@ -12,9 +12,9 @@ from .. import _C
 from ..autograd.function_levels import VmapInfo, with_dims
 from ..op import batching, levels
 from ..op.batching import check_target, expanded, front, wrapped
-from ..op.registry import is_body
 from ..op.levels import VmapLevel, behind
 from ..op.random_level import random_error
+from ..op.registry import is_body
 
 
 def interpret(level: VmapLevel, overload: Any, args: tuple, tensors: list[Any]) -> Any:

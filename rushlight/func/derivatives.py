@@ -13,8 +13,7 @@ from typing import Any
 
 from .. import _C
 from ..autograd.backward import grad as autograd_grad
-from ..op import levels
-from ..op import find_op
+from ..op import find_op, levels
 from ..op.levels import GradLevel, JvpLevel
 from ..utils._pytree import TreeSpec, tree_flatten, tree_map, tree_map_only, tree_unflatten
 from .vectorize import vmap

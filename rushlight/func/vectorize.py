@@ -12,8 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import _C
-from ..op import levels
-from ..op import find_op
+from ..op import find_op, levels
 from ..op.levels import VmapLevel, behind
 from ..utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 

@@ -10,8 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from rushlight import _C
-from rushlight.op import OpDefinition, find_op
-from rushlight.op import ops
+from rushlight.op import OpDefinition, find_op, ops
 
 ONE = (
     "abs", "acos", "asin", "atan", "ceil", "cos", "cosh", "erf", "erfc", "exp", "expm1", "floor", "frac", "lgamma", "log", "log10", "log1p",

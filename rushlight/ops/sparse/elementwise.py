@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ... import _C
-from ...op import OpDefinition, find_op, wrap_dim
-from ...op import ops
+from ...op import OpDefinition, find_op, ops, wrap_dim
 from ...shape import sparse_bsc, sparse_bsr, sparse_coo, sparse_csc, sparse_csr
 from .container import (
     SparseTensor,
