@@ -524,6 +524,7 @@ struct OpObject {
   PyObject* overload_list;          // list, once resolved
   std::vector<Overload*>* overloads;
   PyObject* dict;
+  PyObject* twin;                   // the op this is another public spelling of (compares equal to it), or null
   int mode;                         // 0 function or method, 1 operator, 2 reflected operator
 };
 
@@ -570,15 +571,16 @@ static PyObject* op_vectorcall(PyObject* self, PyObject* const* args, size_t nar
 }
 
 static PyObject* op_new(PyTypeObject* type, PyObject* args, PyObject*) {
-  PyObject *name, *resolver;
+  PyObject *name, *resolver, *twin = nullptr;
   int mode = 0;
-  if (!PyArg_ParseTuple(args, "UO|i:Op", &name, &resolver, &mode)) return nullptr;
+  if (!PyArg_ParseTuple(args, "UO|iO!:Op", &name, &resolver, &mode, type, &twin)) return nullptr;
   auto* op = reinterpret_cast<OpObject*>(type->tp_alloc(type, 0));
   if (!op) return nullptr;
   op->vectorcall = op_vectorcall;
   op->name = Py_NewRef(name);
   op->resolver = Py_NewRef(resolver);
   op->mode = mode;
+  op->twin = Py_XNewRef(twin);
   return reinterpret_cast<PyObject*>(op);
 }
 
@@ -588,6 +590,7 @@ static int op_traverse(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(op->resolver);
   Py_VISIT(op->overload_list);
   Py_VISIT(op->dict);
+  Py_VISIT(op->twin);
   return 0;
 }
 
@@ -595,6 +598,7 @@ static int op_clear(PyObject* self) {
   auto* op = reinterpret_cast<OpObject*>(self);
   Py_CLEAR(op->resolver);
   Py_CLEAR(op->dict);
+  Py_CLEAR(op->twin);
   return 0;
 }
 
@@ -633,6 +637,16 @@ static int op_set_doc(PyObject* self, PyObject* value, void*) {
   Ref dict(PyObject_GenericGetDict(self, nullptr));
   return dict ? PyDict_SetItemString(dict.p, "__doc__", value ? value : Py_None) : -1;
 }
+// Spellings of one op are equal: handlers that look a function up find it under any of them.
+static PyObject* op_identity(PyObject* self) {
+  PyObject* twin = reinterpret_cast<OpObject*>(self)->twin;
+  return twin ? twin : self;
+}
+static PyObject* op_compare(PyObject* self, PyObject* other, int how) {
+  if ((how != Py_EQ && how != Py_NE) || Py_TYPE(other) != OpType) Py_RETURN_NOTIMPLEMENTED;
+  return PyBool_FromLong((op_identity(self) == op_identity(other)) == (how == Py_EQ));
+}
+static Py_hash_t op_hash(PyObject* self) { return _Py_HashPointer(op_identity(self)); }
 static PyObject* op_repr(PyObject* self) { return PyUnicode_FromFormat("<rushlight op %U>", reinterpret_cast<OpObject*>(self)->name); }
 static PyObject* op_reduce(PyObject* self, PyObject*) {
   Ref rushlight(PyImport_ImportModule("rushlight.op"));
@@ -664,6 +678,8 @@ static PyType_Slot op_slots[] = {{Py_tp_new, reinterpret_cast<void*>(op_new)},
                                  {Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
                                  {Py_tp_descr_get, reinterpret_cast<void*>(op_descr_get)},
                                  {Py_tp_repr, reinterpret_cast<void*>(op_repr)},
+                                 {Py_tp_richcompare, reinterpret_cast<void*>(op_compare)},
+                                 {Py_tp_hash, reinterpret_cast<void*>(op_hash)},
                                  {Py_tp_methods, op_methods},
                                  {Py_tp_getset, op_getset},
                                  {Py_tp_members, op_members},

@@ -5,7 +5,7 @@ Kinds are imported when first named: a process that calls no op needs none of th
 
 import importlib
 
-from .registry import definitions, find_op, load_all, ops, publish, published
+from .registry import definitions, find_op, load_all, ops, publish, published, spelled
 
 _KINDS = {
     "Composite": "composite", "Extern": "extern", "Fold": "reduction", "Fused": "fused", "Geometry": "view", "Meta": "definition",
@@ -13,7 +13,7 @@ _KINDS = {
     "Spec": "extern", "View": "view", "result_type": "results", "wrap_dim": "view", "wrap_dims": "view",
 }  # fmt: skip
 
-__all__ = [*_KINDS, "definitions", "find_op", "load_all", "ops", "publish", "published"]
+__all__ = [*_KINDS, "definitions", "find_op", "load_all", "ops", "publish", "published", "spelled"]
 
 
 def __getattr__(name: str) -> object:

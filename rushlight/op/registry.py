@@ -118,6 +118,11 @@ def make_op(op: str, name: str, mode: int = FUNCTION) -> _C.Op:
     return made
 
 
+def spelled(op: _C.Op, name: str) -> _C.Op:
+    """Another public spelling of an op: an object of its own that shares overloads and compares equal."""
+    return _C.Op(name, lambda: op.overload_list, FUNCTION, op)
+
+
 def find_op(name: str) -> _C.Op:
     """The op called `name`; AttributeError if there is none."""
     try:

@@ -1,0 +1,23 @@
+"""rushlight.fx: programs as graphs. Trace a module, look at it, change it, run it.
+
+    traced = fx.symbolic_trace(model)      # a GraphModule
+    print(traced.graph, traced.code)       # nodes; the Python it runs
+    for node in traced.graph.nodes: ...    # change the graph, then
+    traced.graph.lint(); traced.recompile()
+
+`Interpreter` runs a graph node by node, `Transformer` makes a new one, `replace_pattern` rewrites subgraphs, `fx.passes` holds
+analyses and passes, and `fx.experimental.proxy_tensor.make_fx` traces through the dispatcher, derivatives included.
+"""
+
+from . import immutable_collections  # noqa: F401
+from ._symbolic_trace import PH, ProxyableClassMeta, Tracer, symbolic_trace, wrap
+from .codegen import CodeGen
+from .graph import Graph
+from .graph_module import GraphModule
+from .node import Node, has_side_effect, map_arg
+from .proxy import Proxy
+from .spelling import install_core_namespaces
+
+install_core_namespaces()
+
+__all__ = ["PH", "CodeGen", "Graph", "GraphModule", "Node", "Proxy", "ProxyableClassMeta", "Tracer", "has_side_effect", "map_arg", "symbolic_trace", "wrap"]
