@@ -226,17 +226,28 @@ static PyObject* storage_cdata(PyObject* self, void*) { return PyLong_FromVoidPt
 
 static PyObject* storage_new_method(PyTypeObject*, PyObject* args, PyObject* kwargs) {
   static const char* names[] = {"size", "device", nullptr};
-  Py_ssize_t size = 0;
-  PyObject* device = nullptr;
+  PyObject *what = nullptr, *device = nullptr;
   Device d;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|nO:UntypedStorage", const_cast<char**>(names), &size, &device)) return nullptr;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|OO:UntypedStorage", const_cast<char**>(names), &what, &device)) return nullptr;
   if (device && device != Py_None && !parse_device(device, &d)) return nullptr;
+  Py_ssize_t size = 0;
+  Ref bytes;   // of a sequence of numbers
+  if (what && PyIndex_Check(what)) {
+    size = PyNumber_AsSsize_t(what, PyExc_OverflowError);
+    if (size == -1 && PyErr_Occurred()) return nullptr;
+  } else if (what) {
+    bytes = Ref(PyBytes_FromObject(what));
+    if (!bytes) return nullptr;
+    size = PyBytes_GET_SIZE(bytes.p);
+    d = Device{};
+  }
   if (size < 0) {
     PyErr_Format(PyExc_RuntimeError, "UntypedStorage: size must not be negative, got %zd", size);
     return nullptr;
   }
   Storage* s = storage_new(static_cast<size_t>(size), d);
   if (!s) return nullptr;
+  if (bytes && size) memcpy(s->data, PyBytes_AS_STRING(bytes.p), size);
   PyObject* o = storage_object(s);
   s->drop();
   return o;

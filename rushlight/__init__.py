@@ -116,7 +116,7 @@ from .shape import (
     sparse_csr,
     strided,
 )
-from .storage import TypedStorage
+from .storage import STORAGE_DTYPES as _STORAGE_NAMES, TypedStorage
 
 __version__ = _version.TorchVersion(_version.__version__)
 
@@ -152,13 +152,14 @@ torch = _sys.modules[__name__]
 if _collects:
     _gc.enable()
 
-_SUBPACKAGES = frozenset(("codegen", "compat", "cuda", "distributed", "export", "mps", "mtia", "onnx", "package", "profiler", "xpu", "devices", "fake", "fft", "func", "fx", "library", "linalg", "loops", "masked", "nested", "nn", "optim", "random", "return_types", "signal", "sparse", "special", "testing", "utils", "version"))
+_SUBPACKAGES = frozenset(("codegen", "compat", "cuda", "distributed", "export", "mps", "mtia", "onnx", "package", "profiler", "xpu", "devices", "fake", "fft", "func", "fx", "library", "linalg", "loops", "masked", "nested", "nn", "optim", "random", "return_types", "signal", "sparse", "special", "testing", "utils", "version", "hub", "serialization"))
 
 
 # Single names and the subpackage each is imported from at first use.
 _LAZY_NAMES = {
     "vmap": "func", "SymInt": "fake", "SymFloat": "fake", "SymBool": "fake", "OutOfMemoryError": "cuda", "AcceleratorError": "cuda",
     "TorchVersion": "version", "cond": "control_flow", "while_loop": "control_flow", "Stream": "streams", "Event": "streams",
+    "save": "serialization", "load": "serialization", **dict.fromkeys(_STORAGE_NAMES, "storage"),
 }
 
 

@@ -77,6 +77,11 @@ class _Named:
 class layout(_Named):  # noqa: N801 - PyTorch's name
     """How elements are laid out in general: `strided`, one of the sparse layouts, or `jagged`."""
 
+    __slots__ = ()
+
+    def __reduce__(self) -> tuple:
+        return _get_layout, (f"torch.{self.name}",)
+
 
 class memory_format(_Named):  # noqa: N801 - PyTorch's name
     """Which order of dimensions is dense in memory."""
@@ -100,6 +105,18 @@ _CONSTANTS = {c.name: c for c in (*_LAYOUTS, contiguous_format, channels_last, c
 
 def _constant(name: str) -> _Named:
     return _CONSTANTS[name]
+
+
+def _get_layout(name: str) -> layout:
+    """The layout that PyTorch's files call `name`, such as 'torch.sparse_coo'."""
+    found = _CONSTANTS.get(str(name).removeprefix("torch."))
+    if not isinstance(found, layout):
+        raise RuntimeError(f"there is no layout called {name!r}")
+    return found
+
+
+_get_layout.__module__ = "rushlight.serialization"    # where files say it is
+Size.__module__ = "rushlight"
 
 
 def strides_for(sizes: tuple[int, ...], order: memory_format) -> tuple[int, ...]:

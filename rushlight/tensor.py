@@ -6,6 +6,7 @@ come from the registry. Refuses what the core cannot undo, such as resizing a te
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 from . import _C, functions, indexing, interop, legacy, printing, shape, storage
@@ -47,6 +48,15 @@ def _complex(self: Tensor) -> complex:
 def _dir(self: Tensor) -> list[str]:
     names = {*dir(type(self)), *self.__dict__}
     return sorted(name for name in names if name.isidentifier())
+
+
+def _pickling() -> Any:
+    """How tensors are pickled and copied: not needed at start."""
+    return import_module("rushlight._tensor")
+
+
+def _set_state(self: Tensor, state: Any) -> None:
+    _pickling().set_state(self, state)
 
 
 # --- other memory -------------------------------------------------------------------------------------------------------
@@ -189,7 +199,8 @@ _METHODS: dict[str, Any] = {
     "__complex__": _complex, "__dir__": _dir, "__array_priority__": 1000,
     "__array__": interop.array_of, "__array_wrap__": interop.wrap_array, "numpy": interop.numpy_of,
     "__dlpack__": interop.dlpack_of, "__dlpack_device__": interop.dlpack_device_of,
-    "__reduce_ex__": storage.reduce_tensor, "__deepcopy__": storage.deepcopy_tensor, "__setstate__": storage.set_state,
+    "__reduce_ex__": lambda self, protocol: _pickling().reduce_tensor(self, protocol), "__setstate__": _set_state,
+    "__deepcopy__": lambda self, memo: _pickling().deepcopy_tensor(self, memo),
     "storage": typed_storage, "_typed_storage": typed_storage, "share_memory_": share_memory_, "get_device": get_device,
     "is_shared": lambda self: False, "is_pinned": lambda self, device=None: False,
     "resize_": resize_, "resize_as_": resize_as_, "set_": set_, "is_set_to": is_set_to, "is_same_size": is_same_size,

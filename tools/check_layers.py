@@ -45,6 +45,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("printing", "indexing", "interop", "storage"),
     ("legacy",),
     ("functions",),
+    ("_utils",),
+    ("_tensor",),
     ("tensor",),
     ("serialization",),
     ("library",),

@@ -6,9 +6,10 @@ Refuses: computing with a parameter that has no shape yet.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import Any
 
-from .. import _C
+from .. import _C, _tensor, _utils
 from .._C import Tensor
 from ..autograd.grad_mode import no_grad
 
@@ -61,11 +62,11 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
         return "Parameter containing:\n" + super().__repr__()
 
     def __reduce_ex__(self, protocol: int) -> tuple:
-        return _rebuild_parameter, (type(self), self.detach(), self.requires_grad)
-
-
-def _rebuild_parameter(cls: type, data: Tensor, requires_grad: bool) -> Parameter:
-    return cls(data, requires_grad)
+        state = _utils._get_obj_state(self)
+        if self._backward_hooks:
+            _tensor._warn_of_hooks(self)
+        args = (self.data, self.requires_grad, OrderedDict())
+        return (_utils._rebuild_parameter_with_state, (*args, state)) if state else (_utils._rebuild_parameter, args)
 
 
 class Buffer(Tensor, metaclass=_BufferMeta):

@@ -125,9 +125,6 @@ class SparseTensor(_C.Tensor):
     def __iter__(self) -> Any:
         return iter([self.select(0, k) for k in range(self.shape[0])])
 
-    def __reduce_ex__(self, protocol: int) -> tuple:
-        return _rebuild, (self._layout, tuple(self.shape), self._index, self._held, self._sorted, self.requires_grad)
-
     def __deepcopy__(self, memo: dict) -> SparseTensor:
         made = make(self._layout, self.shape, tuple(i.clone() for i in self._index), self._held.clone(), self._sorted)
         return made.requires_grad_(self.requires_grad)
@@ -159,10 +156,6 @@ class SparseTensor(_C.Tensor):
 
 def _indented(text: str, width: int) -> str:
     return text.replace("\n", "\n" + " " * width)
-
-
-def _rebuild(layout: Layout, size: tuple, index: tuple, values: Any, is_sorted: bool, requires_grad: bool) -> SparseTensor:
-    return make(layout, size, index, values, is_sorted).requires_grad_(requires_grad)
 
 
 def make(layout: Layout, size: Any, index: tuple, values: Any, is_sorted: bool = False) -> SparseTensor:

@@ -1,0 +1,149 @@
+"""Tensors as pickles and copies: the reduce and deepcopy protocols, under the names PyTorch gives their functions.
+
+Enters: tensors. Leaves: what pickle and copy ask for; tensors over one storage stay over one storage. Refuses to deepcopy
+tensors computed in a graph.
+"""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections import OrderedDict
+from typing import Any
+
+from . import _C, _utils
+from ._C import Tensor, UntypedStorage
+from .ops.nested import container as _nested
+from .ops.sparse import container as _sparse
+from .shape import sparse_coo
+from .storage import STORAGE_NAMES, TypedStorage, deepcopy_storage, face_of
+
+# --- pickling -----------------------------------------------------------------------------------------------------------
+
+
+def _warn_of_hooks(t: Tensor) -> None:
+    for hook in (t._backward_hooks or {}).values():
+        if not hasattr(hook, "__torch_unserializable__"):
+            warnings.warn(
+                f"backward hook {hook!r} on tensor will not be serialized. If this is expected, you can decorate the function with "
+                "@torch.utils.hooks.unserializable_hook to suppress this warning",
+                stacklevel=4,
+            )
+
+
+def _reduce_plain(t: Tensor) -> tuple:
+    """The function and the arguments that make `t` again, its class and attributes left out."""
+    if isinstance(t, _sparse.SparseTensor):
+        return _reduce_sparse(t)
+    if isinstance(t, _nested.NestedTensor):
+        return _nested.NestedTensor.__reduce_ex__(t, 2)
+    geometry = (tuple(t.shape), tuple(t.stride()))
+    if t.is_meta:
+        return _utils._rebuild_meta_tensor_no_storage, (t.dtype, *geometry, t.requires_grad)
+    if type(t) is not Tensor and t.numel() and hasattr(type(t), "__torch_dispatch__") and not t.untyped_storage().nbytes():
+        args = (type(t), t.dtype, *geometry, t.storage_offset(), t.layout, t.device, t.requires_grad)
+        return _utils._rebuild_wrapper_subclass, args
+    if t._backward_hooks:
+        _warn_of_hooks(t)
+    where = (t.storage_offset(), *geometry, t.requires_grad, OrderedDict())
+    if t.dtype in STORAGE_NAMES:
+        return _utils._rebuild_tensor_v2, (TypedStorage(wrap_storage=face_of(t), dtype=t.dtype), *where)
+    return _utils._rebuild_tensor_v3, (face_of(t), *where, t.dtype)
+
+
+def _reduce_sparse(t: Any) -> tuple:
+    parts = (*t._index, t._held, t.shape)
+    if t._layout is sparse_coo:
+        parts = (*parts, t.is_coalesced())
+    return _utils._rebuild_sparse_tensor, (t._layout, parts)
+
+
+def reduce_tensor(self: Tensor, protocol: int) -> tuple:
+    """`Tensor.__reduce_ex__`."""
+    if type(self) is Tensor:
+        state = self.__dict__
+    elif isinstance(self, (_sparse.SparseTensor, _nested.NestedTensor)):
+        return _reduce_plain(self)
+    else:
+        state = _utils._get_obj_state(self)
+    if type(self) is Tensor and not state:
+        return _reduce_plain(self)
+    return _rebuild_from_type_v2, (*_split(_reduce_plain(self), type(self)), state)
+
+
+def _split(reduced: tuple, cls: type) -> tuple:
+    function, args = reduced
+    return function, cls, args
+
+
+def _rebuild_from_type_v2(func: Any, new_type: type, args: tuple, state: Any) -> Tensor:
+    """A tensor of a subclass, or with attributes of its own."""
+    made = func(*args)
+    if type(made) is not new_type:
+        made = made.as_subclass(new_type)
+    setter = type(made).__setstate__
+    if setter is not Tensor.__setstate__:
+        setter(made, state)
+        return made
+    return _utils._set_obj_state(made, state)
+
+
+def _rebuild_from_type(func: Any, type: type, args: tuple, dict: dict) -> Tensor:
+    """As older files have it."""
+    return _rebuild_from_type_v2(func, type, args, dict)
+
+
+def set_state(self: Tensor, state: Any) -> None:
+    """`Tensor.__setstate__`: attributes, or PyTorch's old (storage, offset, size, stride) form."""
+    if isinstance(state, dict):
+        self.__dict__.update(state)
+        return
+    if not self.is_leaf:
+        raise RuntimeError("__setstate__ can be only called on leaf Tensors")
+    if len(state) == 4:
+        source, offset, size, stride = state
+        if source.dtype is not self.dtype:
+            raise RuntimeError(f"__setstate__: expected a storage of {self.dtype}, got one of {source.dtype}")
+        self._set_storage(source._untyped_storage, offset, size, stride)
+        return
+    if len(state) == 5:    # how parameters were written once
+        self.data = state[0]
+        state = (state[3], state[4], state[2])
+    self.requires_grad_(bool(state[0]))
+    if state[2]:
+        self._backward_hooks = state[2]
+
+
+# --- copying ------------------------------------------------------------------------------------------------------------
+
+
+def deepcopy_tensor(self: Tensor, memo: dict) -> Tensor:
+    """`Tensor.__deepcopy__`: views of one storage stay views of one storage."""
+    if not self.is_leaf:
+        raise RuntimeError(
+            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment. "
+            "Copy tensor.detach() instead, or detach it before the object that holds it is copied."
+        )
+    if id(self) in memo:
+        return memo[id(self)]
+    if self.is_cpu:
+        made = _C.empty((0,), None, self.dtype, self.device)
+        storage = deepcopy_storage(self.untyped_storage(), memo)
+        made._set_storage(storage, self.storage_offset(), tuple(self.shape), self.stride())
+    elif self.is_meta:
+        made = _C.empty(tuple(self.shape), self.stride(), self.dtype, self.device)
+    else:
+        made = self.detach().clone()
+    if type(self) is not Tensor:
+        made = _C.shallow_copy(made, True, type(self))
+    if self.requires_grad:
+        made.requires_grad_()
+    memo[id(self)] = made
+    if self.grad is not None:
+        made.grad = copy.deepcopy(self.grad, memo)
+    if self.__dict__:
+        made.__dict__.update(copy.deepcopy(self.__dict__, memo))
+    return made
+
+
+__all__ = ["Tensor", "UntypedStorage", "deepcopy_tensor", "reduce_tensor", "set_state"]

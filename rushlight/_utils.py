@@ -1,0 +1,197 @@
+"""The functions that pickles of tensors call to make them again, under the names PyTorch gives them.
+
+Enters: storages, sizes and strides as a file or another process tells them. Leaves: tensors. Nothing said is believed: a view
+must lie inside its storage, indices of sparse tensors inside their sizes. Refuses quantized tensors.
+"""
+
+from __future__ import annotations
+
+import copyreg
+import threading
+from collections.abc import Iterable
+from importlib import import_module
+from typing import Any
+
+from . import _C
+from ._C import Tensor, UntypedStorage
+from .op import find_op
+from .ops.sparse.container import COMPRESSED
+from .shape import sparse_coo
+
+
+class _Ongoing(threading.local):
+    """What holds for the saves and loads of one thread."""
+
+    skip_data: bool = False
+    materialize_fake_tensors: bool = False
+    map_location: Any = None
+
+
+ongoing = _Ongoing()
+
+
+def _element_size(dtype: _C.dtype) -> int:
+    return dtype.itemsize
+
+
+def _restored_device(device: Any) -> Any:
+    """Where a tensor goes that was pickled without a storage, as `map_location` says."""
+    where = ongoing.map_location
+    if where is None:
+        return device
+    if isinstance(where, dict):
+        return where.get(device, device)
+    return where if isinstance(where, (str, _C.device)) else device
+
+
+def _finish(made: Tensor, requires_grad: bool, hooks: Any, metadata: dict | None) -> Tensor:
+    if metadata:
+        if metadata.get("conj"):
+            made = made.conj_physical() if hasattr(made, "conj_physical") else made.conj()
+        if metadata.get("neg"):
+            made = made.neg()
+    if requires_grad:
+        made.requires_grad_()
+    if hooks:
+        made._backward_hooks = hooks
+    return made
+
+
+def _view_of(storage: Any, offset: int, size: tuple, stride: tuple, dtype: _C.dtype) -> Tensor:
+    storage = storage if type(storage) is UntypedStorage else storage._untyped_storage
+    made = _C.empty((0,), None, dtype, storage.device)
+    made._set_storage(storage, offset, size, stride)
+    return made
+
+
+def _rebuild_tensor(storage: Any, storage_offset: int, size: tuple, stride: tuple) -> Tensor:
+    return _view_of(storage, storage_offset, size, stride, storage.dtype)
+
+
+def _rebuild_tensor_v2(
+    storage: Any, storage_offset: int, size: tuple, stride: tuple, requires_grad: bool, backward_hooks: Any, metadata: dict | None = None
+) -> Tensor:
+    """A tensor over a typed storage."""
+    made = _view_of(storage, storage_offset, size, stride, storage.dtype)
+    return _finish(made, requires_grad, backward_hooks, metadata) if requires_grad or backward_hooks or metadata else made
+
+
+def _rebuild_tensor_v3(
+    storage: Any, storage_offset: int, size: tuple, stride: tuple, requires_grad: bool, backward_hooks: Any, dtype: _C.dtype, metadata: dict | None = None
+) -> Tensor:
+    """A tensor of a dtype that storages have no class for."""
+    return _finish(_view_of(storage, storage_offset, size, stride, dtype), requires_grad, backward_hooks, metadata)
+
+
+def _rebuild_meta_tensor_no_storage(dtype: _C.dtype, size: tuple, stride: tuple, requires_grad: bool) -> Tensor:
+    made = _C.empty(tuple(size), tuple(stride), dtype, "meta")
+    return made.requires_grad_() if requires_grad else made
+
+
+def _rebuild_device_tensor_from_cpu_tensor(data: Tensor, dtype: _C.dtype, device: str, requires_grad: bool) -> Tensor:
+    return data.to(device=_restored_device(device), dtype=dtype).requires_grad_(requires_grad)
+
+
+def _rebuild_device_tensor_from_numpy(data: Any, dtype: _C.dtype, device: str, requires_grad: bool) -> Tensor:
+    return _C.from_buffer(data).to(device=_restored_device(device), dtype=dtype).requires_grad_(requires_grad)
+
+
+_rebuild_xla_tensor = _rebuild_device_tensor_from_numpy
+
+
+def _rebuild_wrapper_subclass(
+    cls: type, dtype: _C.dtype, size: tuple, stride: tuple, storage_offset: int, layout: Any, device: Any, requires_grad: bool
+) -> Tensor:
+    """A tensor of a subclass that has no memory of its own; its parts come with its state."""
+    made = _C.make_wrapper(cls, tuple(size), tuple(stride), dtype, _restored_device(device))
+    return made.requires_grad_() if requires_grad else made
+
+
+def _rebuild_qtensor(*args: Any) -> Tensor:
+    raise RuntimeError("load: the file holds quantized tensors, which are not supported. Dequantize them before saving.")
+
+
+# --- sparse and nested tensors ----------------------------------------------------------------------------------------------
+
+
+def _rebuild_sparse_tensor(layout: Any, data: tuple) -> Tensor:
+    """A sparse tensor from its indices and values, which are checked against its size."""
+    if layout is sparse_coo:
+        indices, values, size, *rest = data
+        return find_op("sparse_coo_tensor")(indices, values, tuple(size), check_invariants=True, is_coalesced=rest[0] if rest else None)
+    if layout not in COMPRESSED:
+        raise NotImplementedError(f"rebuilding sparse tensor for layout {layout}")
+    compressed, plain, values, size = data
+    return find_op("sparse_compressed_tensor")(compressed, plain, values, tuple(size), layout=layout, check_invariants=True)
+
+
+def _rebuild_nested_tensor(buffer: Tensor, sizes: Tensor, strides: Tensor, storage_offsets: Tensor) -> Tensor:
+    """A nested tensor whose components are views of `buffer`."""
+    parts = [
+        find_op("as_strided")(buffer, tuple(size), tuple(stride), offset)
+        for size, stride, offset in zip(sizes.tolist(), strides.tolist(), storage_offsets.tolist(), strict=True)
+    ]
+    return import_module(".nested", __package__).as_nested_tensor(parts)
+
+
+# --- parameters and state -----------------------------------------------------------------------------------------------------
+
+
+def parameter_class() -> type:
+    """`nn.Parameter`; its package loads when the first one is met."""
+    return import_module(".nn.parameter", __package__).Parameter
+
+
+def _rebuild_parameter(data: Tensor, requires_grad: bool, backward_hooks: Any) -> Tensor:
+    made = parameter_class()(data, requires_grad)
+    if backward_hooks:
+        made._backward_hooks = backward_hooks
+    return made
+
+
+def _rebuild_parameter_with_state(data: Tensor, requires_grad: bool, backward_hooks: Any, state: Any) -> Tensor:
+    return _set_obj_state(_rebuild_parameter(data, requires_grad, backward_hooks), state)
+
+
+def _get_obj_state(obj: Any) -> Any:
+    """What an object of a Python class holds: its dict, or (dict, slots)."""
+    if type(obj).__dict__.get("__getstate__") or any("__getstate__" in vars(c) for c in type(obj).__mro__ if c is not object):
+        return obj.__getstate__()
+    held = getattr(obj, "__dict__", None)
+    slots = {name: getattr(obj, name) for name in copyreg._slotnames(type(obj)) if hasattr(obj, name)}  # type: ignore[attr-defined]
+    return (held, slots) if slots else held
+
+
+def _set_obj_state(obj: Any, state: Any) -> Any:
+    """Give an object what `_get_obj_state` took from another."""
+    if isinstance(state, tuple) and len(state) != 2:
+        raise RuntimeError(f"Invalid serialized state: {state}")
+    for part in state if isinstance(state, tuple) else (state,):
+        for name, value in (part or {}).items():
+            setattr(obj, name, value)
+    return obj
+
+
+# --- lists of tensors ---------------------------------------------------------------------------------------------------------
+
+
+def _flatten_dense_tensors(tensors: Iterable[Tensor]) -> Tensor:
+    """All elements of tensors of one dtype in one vector."""
+    return find_op("cat")([t.reshape(-1) for t in tensors])
+
+
+def _unflatten_dense_tensors(flat: Tensor, tensors: Iterable[Tensor]) -> tuple[Tensor, ...]:
+    """Views of a vector with the shapes of `tensors`, one after another."""
+    made, at = [], 0
+    for t in tensors:
+        made.append(flat.narrow(0, at, t.numel()).view(t.shape))
+        at += t.numel()
+    return tuple(made)
+
+
+def _import_dotted_name(name: str) -> Any:
+    first, *rest = name.split(".")
+    found: Any = __import__(first)
+    for part in rest:
+        found = getattr(found, part)
+    return found

@@ -1,0 +1,340 @@
+"""`load`: what `save`, here or in PyTorch, wrote.
+
+Enters: a path or a seekable file object. Leaves: the object, its tensors where `map_location` says. By default only plain data
+and tensors are made, by an interpreter that runs nothing from the file; `weights_only=False` lets the file's pickle do
+whatever it says. Refuses TorchScript archives and everything that does not add up, before anything is made of it.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+import sys
+import threading
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from .. import _C
+from .._C import UntypedStorage
+from ..storage import STORAGE_DTYPES, TypedStorage, over_buffer
+from . import names, options
+from .archive import Entry, PyTorchFileReader, is_zip
+from .locations import StorageType, is_meta, restore_of
+from .restricted import Unpickler as RestrictedUnpickler
+from .sources import is_path, opened, source_of
+from .write import _check_dill_version
+
+_TRUST = ("Loading with weights_only=False will likely succeed, but it can execute arbitrary code. Do it only if you got the file from "
+          "a trusted source.")  # fmt: skip
+_LARGE = 1 << 18         # records from this size on are read by threads, ahead of being asked for
+_TRUE = ("1", "y", "yes", "true")
+
+
+def load(
+    f: Any,
+    map_location: Any = None,
+    pickle_module: Any = None,
+    *,
+    weights_only: bool | None = None,
+    mmap: bool | None = None,
+    **pickle_load_args: Any,
+) -> Any:
+    """Load an object from a path or a seekable file object."""
+    weights_only = _is_weights_only(weights_only, pickle_module)
+    if weights_only and pickle_module is not None:
+        raise RuntimeError("Can not safely load weights when explicit pickle_module is specified")
+    if weights_only and pickle_load_args:
+        warnings.warn("pickle_load_args only works if `weights_only=False`.", stacklevel=2)
+    _check_dill_version(pickle_module)
+    pickle_load_args.setdefault("encoding", "utf-8")
+    if mmap is None:
+        mmap = options.load.mmap
+    if is_path(f) and os.fspath(f).endswith(".safetensors"):
+        return _load_safetensors(os.fspath(f), map_location)
+    with opened(f) as file:
+        return _load_open(f, file, map_location, None if weights_only else pickle_module or pickle, mmap, pickle_load_args)
+
+
+def _is_weights_only(asked: bool | None, pickle_module: Any) -> bool:
+    """The argument, the environment's wish, or the default: safe unless a pickle module is given."""
+    force, forbid = (os.environ.get(f"TORCH_FORCE_{name}", "0").lower() in _TRUE for name in ("WEIGHTS_ONLY_LOAD", "NO_WEIGHTS_ONLY_LOAD"))
+    if force and forbid:
+        raise RuntimeError("Only one of `TORCH_FORCE_WEIGHTS_ONLY_LOAD` or `TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD` should be set, but both were set.")
+    if force:
+        return True
+    if asked is None and forbid:
+        warnings.warn("Environment variable TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD detected: loading with weights_only=False.", stacklevel=3)
+        return False
+    return pickle_module is None if asked is None else bool(asked)
+
+
+def _load_safetensors(path: str, map_location: Any) -> Any:
+    try:
+        from safetensors.torch import load_file
+    except ImportError:
+        raise RuntimeError("load: reading a .safetensors file needs the safetensors package. Install it with: pip install safetensors") from None
+    if isinstance(map_location, dict) or not (map_location is None or isinstance(map_location, (str, bytes, _C.device))):
+        raise RuntimeError("load: map_location of a safetensors file must be a device or its name")
+    return load_file(path, device="cpu" if map_location is None else str(map_location))
+
+
+def _load_open(f: Any, file: Any, map_location: Any, pickle_module: Any, mmap: bool, load_args: dict) -> Any:
+    start = file.tell()
+    head = file.read(4)
+    file.seek(start)
+    explained = _explained if pickle_module is None else _as_it_is
+    if not is_zip(head):
+        if mmap:
+            raise RuntimeError("mmap can only be used with files saved with `torch.save(_use_new_zipfile_serialization=True)`, "
+                               "please torch.save your checkpoint with this option in order to use mmap.")  # fmt: skip
+        from .legacy import _legacy_load
+
+        return explained(lambda: _legacy_load(file, map_location, pickle_module, **load_args))
+    with PyTorchFileReader(source_of(file)) as archive:
+        if _is_torchscript_zip(archive):
+            raise RuntimeError("load: this is a TorchScript archive, made by jit.save. TorchScript is not supported here; "
+                               "save the module's state_dict() from PyTorch and load that.")  # fmt: skip
+        mapping = None
+        if mmap:
+            if not is_path(f):
+                raise ValueError("f must be a file path in order to use the mmap argument")
+            mapping = _map_file(file)
+        return explained(lambda: _load(archive, map_location, pickle_module, overall_storage=mapping, **load_args))
+
+
+def _as_it_is(run: Callable[[], Any]) -> Any:
+    return run()
+
+
+def _explained(run: Callable[[], Any]) -> Any:
+    """Say with every refusal of the safe reading what else can be done."""
+    try:
+        return run()
+    except pickle.UnpicklingError as error:
+        said = str(error)
+        if "add_safe_globals" in said:
+            advice = (
+                "Weights only load failed. This file can still be loaded, to do so you have two options, do those steps only if you trust the "
+                f"source of the checkpoint.\n\t(1) {_TRUST}\n\t(2) Alternatively, to load with `weights_only=True` please check the "
+                f"recommended steps in the following error message.\n\tWeightsUnpickler error: {said}"
+            )
+        else:
+            advice = f"Weights only load failed. {_TRUST}\nWeightsUnpickler error: {said}"
+        raise pickle.UnpicklingError(advice) from error.__cause__
+
+
+def _is_torchscript_zip(zip_file: PyTorchFileReader) -> bool:
+    return zip_file.has_record("constants.pkl")
+
+
+def _map_file(file: Any) -> UntypedStorage:
+    """All of a file as a storage; nothing is read until it is looked at."""
+    import mmap
+
+    flags = options.load.mmap_flags
+    if flags == mmap.MAP_SHARED:
+        return UntypedStorage.from_file(file.name, True, 0)
+    return over_buffer(mmap.mmap(file.fileno(), 0, flags, mmap.PROT_READ | mmap.PROT_WRITE))
+
+
+# --- storages of an archive --------------------------------------------------------------------------------------------------
+
+
+def _check_byte_order(zip_file: PyTorchFileReader) -> bool:
+    """Whether the bytes must be swapped."""
+    if zip_file.has_record("byteorder"):
+        order = zip_file.get_record("byteorder")
+        if order not in (b"little", b"big"):
+            raise ValueError(f"Unknown endianness type: {order!r}")
+        return order.decode() != sys.byteorder
+    default = options.load.endianness
+    if default is options.LoadEndianness.NATIVE:
+        return False
+    return sys.byteorder != ("big" if default is options.LoadEndianness.BIG else "little")
+
+
+class _Prefetch:
+    """Reads the large records on threads of its own, in the order of the file, so that they are there when asked for."""
+
+    def __init__(self, archive: PyTorchFileReader) -> None:
+        self._archive = archive
+        self._waiting: dict[str, tuple[UntypedStorage, threading.Lock]] = {}
+        self._errors: dict[str, BaseException] = {}
+        large = [e for e in archive._entries.items() if e[0].startswith("data/") and e[1].size >= _LARGE]
+        self._left = iter(large)
+        self._claim = threading.Lock()
+        self._stop = False
+        count = min(4, os.cpu_count() or 1, len(large)) if archive.source.is_parallel else 0
+        if count:
+            for name, entry in large:
+                lock = threading.Lock()
+                lock.acquire()
+                self._waiting[name] = (UntypedStorage(entry.size), lock)
+        self._threads = [threading.Thread(target=self._work, daemon=True) for _ in range(count)]
+
+    def _work(self) -> None:
+        while not self._stop:
+            with self._claim:
+                name, _ = next(self._left, ("", None))
+            if not name:
+                return
+            storage, lock = self._waiting[name]
+            try:
+                self._archive.read_into(name, memoryview(storage))
+            except BaseException as error:  # raised again where the record is asked for
+                self._errors[name] = error
+            lock.release()
+
+    def take(self, name: str) -> UntypedStorage | None:
+        """The storage with the record's bytes, if this is one of those read ahead."""
+        found = self._waiting.pop(name, None)
+        if found is None:
+            return None
+        found[1].acquire()
+        if name in self._errors:
+            raise self._errors[name]
+        return found[0]
+
+    def __enter__(self) -> _Prefetch:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._stop = True
+        for thread in self._threads:
+            thread.join()
+
+
+class _ArchiveStorages:
+    """Answers the persistent ids of an archive's pickle: each record becomes one storage."""
+
+    def __init__(self, archive: PyTorchFileReader, map_location: Any, mapping: UntypedStorage | None) -> None:
+        self._archive, self._mapping = archive, mapping
+        self._restore = restore_of(map_location)
+        self._is_meta = is_meta(map_location)
+        self._swap = _check_byte_order(archive)
+        self._loaded: dict[str, TypedStorage] = {}
+        self.prefetch: _Prefetch | None = None
+
+    def wants_data(self) -> bool:
+        return not (self._is_meta or options.local.skip_data or self._mapping is not None)
+
+    def __call__(self, saved: Any) -> TypedStorage:
+        if not isinstance(saved, tuple) or len(saved) != 5 or _text(saved[0]) != "storage":
+            raise pickle.UnpicklingError(f"expected a storage's ('storage', class, key, place, size), got {type(saved).__name__}")
+        _, kind, key, location, numel = saved
+        key = _text(key)
+        found = self._loaded.get(key)
+        if found is None:
+            dtype = _dtype_of(kind)
+            if type(numel) is not int or numel < 0:
+                raise RuntimeError(f"load: storage {key!r} claims to have {numel!r} elements")
+            raw = self._read(f"data/{key}", numel * dtype.itemsize)
+            if self._swap and self.wants_data():
+                raw.byteswap(dtype)
+            raw = raw if self._is_meta else self._restore(raw, _text(location))
+            found = raw if isinstance(raw, TypedStorage) else TypedStorage(wrap_storage=raw, dtype=dtype)
+            self._loaded[key] = found
+        return found
+
+    def _read(self, name: str, nbytes: int) -> UntypedStorage:
+        if self._is_meta:
+            return UntypedStorage(nbytes, "meta")
+        entry = self._archive.entry(name)
+        if nbytes > entry.size:
+            raise RuntimeError(f"load: the record {name!r} has {entry.size} bytes, but a storage of {nbytes} is said to be in it")
+        if options.local.skip_data:
+            return UntypedStorage(nbytes)
+        if self._mapping is not None:
+            return self._mapped(entry, nbytes)
+        ready = self.prefetch.take(name) if self.prefetch else None
+        if ready is not None:
+            return ready if ready.nbytes() == nbytes else ready[:nbytes]
+        storage = UntypedStorage(nbytes)
+        if nbytes:
+            self._archive.read_into(name, memoryview(storage))
+        return storage
+
+    def _mapped(self, entry: Entry, nbytes: int) -> UntypedStorage:
+        if entry.method:
+            raise RuntimeError(f"load: the record {entry.name!r} is compressed and cannot be mapped. Use mmap=False.")
+        return self._mapping[entry.start : entry.start + nbytes]  # type: ignore[index]
+
+
+def _text(value: Any) -> str:
+    """Files written by Python 2 have bytes where text is meant."""
+    return value.decode("ascii") if isinstance(value, bytes) else str(value)
+
+
+def _dtype_of(kind: Any) -> _C.dtype:
+    """The dtype of a storage class named by a file."""
+    if kind is UntypedStorage:
+        return _C.uint8
+    dtype = getattr(kind, "dtype", None)
+    if not isinstance(dtype, _C.dtype):
+        raise pickle.UnpicklingError(f"expected the class of a storage, got {kind!r}")
+    return dtype
+
+
+# --- reading the pickle ------------------------------------------------------------------------------------------------------
+
+
+def unpickler_of(pickle_module: Any, file: Any, persistent_load: Callable[[Any], Any], load_args: dict) -> Any:
+    """An unrestricted unpickler that finds PyTorch's names here."""
+
+    class Unpickler(pickle_module.Unpickler):
+        def find_class(self, module: str, name: str) -> Any:
+            if names.is_ours(module):
+                return StorageType(name) if name in STORAGE_DTYPES else names.find(module, name)
+            return super().find_class(module, name)
+
+    made = Unpickler(file, **load_args)
+    made.persistent_load = persistent_load
+    return made
+
+
+def _load(
+    zip_file: PyTorchFileReader,
+    map_location: Any,
+    pickle_module: Any,
+    pickle_file: str = "data.pkl",
+    overall_storage: UntypedStorage | None = None,
+    **pickle_load_args: Any,
+) -> Any:
+    """The object in an archive; `pickle_module` None reads safely."""
+    storages = _ArchiveStorages(zip_file, map_location, overall_storage)
+    data = zip_file.get_record(pickle_file)
+    options.local.map_location, before = map_location, options.local.map_location
+    try:
+        if not storages.wants_data():
+            return _unpickled(data, storages, pickle_module, pickle_load_args)
+        with _Prefetch(zip_file) as storages.prefetch:
+            return _unpickled(data, storages, pickle_module, pickle_load_args)
+    finally:
+        options.local.map_location = before
+
+
+def _unpickled(data: bytes, storages: _ArchiveStorages, pickle_module: Any, load_args: dict) -> Any:
+    if pickle_module is None:
+        return RestrictedUnpickler(data, 0, storages, load_args["encoding"]).load()
+    return unpickler_of(pickle_module, io.BytesIO(data), storages, load_args).load()
+
+
+def get_unsafe_globals_in_checkpoint(f: Any) -> list[str]:
+    """The globals a file names that `weights_only=True` would refuse. The file's pickle is looked at, not run."""
+    from .allowed import default_globals, user_globals
+
+    with opened(f) as file:
+        start = file.tell()
+        head = file.read(4)
+        file.seek(start)
+        if not is_zip(head):
+            raise ValueError("Expected input to be a checkpoint returned by torch.save")
+        with PyTorchFileReader(source_of(file)) as archive:
+            if _is_torchscript_zip(archive):
+                raise ValueError("Expected input to be a checkpoint returned by torch.save but got a torchscript checkpoint")
+            found = names.globals_in(archive.get_record("data.pkl"))
+    return list(found - set(default_globals()) - set(user_globals()))
