@@ -107,12 +107,12 @@ def under_vmap(definition: OpDefinition, saved: dict[str, int], mask: tuple) -> 
 
 def example(value: Any, is_batched: Any, level: VmapLevel) -> Any:
     """A saved value as the rule for one example sees it."""
-    if isinstance(value, (list, tuple)) and any(isinstance(v, (_C.Tensor, _C.TensorMeta)) for v in value):
+    if isinstance(value, (list, tuple)) and any(isinstance(v, (_C.Tensor, _C.TensorMeta, ExampleMeta)) for v in value):
         flags = is_batched if isinstance(is_batched, tuple) else (is_batched,) * len(value)
         return [example(v, f, level) for v, f in zip(value, flags, strict=True)]
     if not is_batched:
         return value
-    if isinstance(value, _C.TensorMeta):
+    if isinstance(value, (_C.TensorMeta, ExampleMeta)):   # the second where vmap is nested
         return ExampleMeta(value, level)
     return batch(level, value, 0) if isinstance(value, _C.Tensor) else value
 
