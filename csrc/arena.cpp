@@ -51,6 +51,9 @@ class Arena {
       give_small(lent.data, lent.capacity);
   }
 
+  void lock() { lock_.lock(); }
+  void unlock() { lock_.unlock(); }
+
   void empty() {
     Guard guard(lock_);
     for (Block* b : free_)
@@ -209,6 +212,12 @@ void arena_give(const Lent& lent) {
 }
 void arena_empty() {
   arena().empty();
+}
+void arena_before_fork() {
+  arena().lock();
+}
+void arena_after_fork() {
+  arena().unlock();
 }
 MemoryStats memory_stats() {
   return arena().stats();

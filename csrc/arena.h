@@ -26,6 +26,9 @@ struct Lent {
 Lent arena_take(size_t nbytes);
 void arena_give(const Lent& lent);
 void arena_empty();  // pages of free blocks go back to the system
+// A child forked in between finds the arena whole and unlocked.
+void arena_before_fork();
+void arena_after_fork();
 
 struct MemoryStats {
   size_t allocated, cached, peak;

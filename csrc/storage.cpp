@@ -3,6 +3,8 @@
 
 #include <structmember.h>
 
+#include <pthread.h>
+
 #include <cstdlib>
 #include <new>
 
@@ -31,6 +33,16 @@ void storage_object_free(Storage* s) {
   if (kept) spare.free_list[spare.count++] = s;
   spare.lock.unlock();
   if (!kept) std::free(s);
+}
+
+// A child forked while another thread allocates must not inherit a lock that nobody will open.
+void before_fork() {
+  arena_before_fork();
+  spare.lock.lock();
+}
+void after_fork() {
+  spare.lock.unlock();
+  arena_after_fork();
 }
 
 void release_cpu(Storage* s) {
@@ -297,6 +309,7 @@ static PyMethodDef functions[] = {{"memory_stats", py_memory_stats, METH_NOARGS,
                                   {}};
 
 int init_storage(PyObject* module) {
+  pthread_atfork(before_fork, after_fork, after_fork);
   StorageType = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&storage_spec));
   if (!StorageType || PyModule_AddObjectRef(module, "UntypedStorage", reinterpret_cast<PyObject*>(StorageType))) return -1;
   return PyModule_AddFunctions(module, functions);

@@ -152,7 +152,7 @@ torch = _sys.modules[__name__]
 if _collects:
     _gc.enable()
 
-_SUBPACKAGES = frozenset(("codegen", "compat", "cuda", "distributed", "export", "mps", "mtia", "onnx", "package", "profiler", "xpu", "devices", "fake", "fft", "func", "fx", "library", "linalg", "loops", "masked", "nested", "nn", "optim", "random", "return_types", "signal", "sparse", "special", "testing", "utils", "version", "hub", "serialization"))
+_SUBPACKAGES = frozenset(("codegen", "compat", "cuda", "distributed", "export", "mps", "mtia", "onnx", "package", "profiler", "xpu", "devices", "fake", "fft", "func", "fx", "library", "linalg", "loops", "datasets", "masked", "multiprocessing", "nested", "nn", "optim", "random", "return_types", "signal", "sparse", "special", "testing", "utils", "version", "hub", "serialization"))
 
 
 # Single names and the subpackage each is imported from at first use.

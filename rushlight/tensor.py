@@ -159,8 +159,9 @@ def typed_storage(self: Tensor) -> storage.TypedStorage:
 
 
 def share_memory_(self: Tensor) -> Tensor:
-    """Refused: memory shared between processes is not part of this build."""
-    raise NotImplementedError("share_memory_: tensors in memory shared between processes are not supported here")
+    """Move the storage to memory that other processes can be given, in place; nothing to do if it is there already."""
+    self.untyped_storage().share_memory_()
+    return self
 
 
 def get_device(self: Tensor) -> int:
@@ -202,7 +203,7 @@ _METHODS: dict[str, Any] = {
     "__reduce_ex__": lambda self, protocol: _pickling().reduce_tensor(self, protocol), "__setstate__": _set_state,
     "__deepcopy__": lambda self, memo: _pickling().deepcopy_tensor(self, memo),
     "storage": typed_storage, "_typed_storage": typed_storage, "share_memory_": share_memory_, "get_device": get_device,
-    "is_shared": lambda self: False, "is_pinned": lambda self, device=None: False,
+    "is_shared": lambda self: self.untyped_storage().is_shared(), "is_pinned": lambda self, device=None: False,
     "resize_": resize_, "resize_as_": resize_as_, "set_": set_, "is_set_to": is_set_to, "is_same_size": is_same_size,
     "is_contiguous": is_contiguous, "type": legacy.as_type, "new": legacy.new, "as_subclass": as_subclass,
     "is_conj": lambda self: False, "is_neg": lambda self: False, "resolve_conj": lambda self: self,

@@ -49,6 +49,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("_tensor",),
     ("tensor",),
     ("serialization",),
+    ("multiprocessing",),
     ("library",),
     ("special", "linalg", "fft", "signal", "masked", "nested", "sparse", "distributions"),
     ("utils",),

@@ -1,0 +1,255 @@
+"""How batches and tasks travel between the loader's process and a worker.
+
+Enters: Python objects. Leaves: the same on the other side. A pipe carries a short pickled message; bytes of tensors and
+of larger NumPy arrays stay where they are, in an arena both processes have mapped (`csrc/shared_arena.cpp`), and the message
+says where. Tensors that are not in the arena yet are copied into it once, views of much larger storages only by the
+part they show. When the arena is full the bytes go through the pipe instead. Refuses: tensors computed in a graph.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+import queue
+import select
+import threading
+from multiprocessing.reduction import ForkingPickler
+from typing import Any
+
+from ...._C import SharedArena, Tensor, UntypedStorage, empty
+from ....multiprocessing.sharing import refuse_graph
+from ....shape import strided
+from ....storage import face_of
+
+_HEADER = 4
+_CHUNK = 1 << 16
+_LEAST_SHARED = 4096  # a smaller array is cheaper in the message
+
+# In the loader's process: arenas by the key that messages name them with.
+arenas: dict[int, SharedArena] = {}
+
+
+# --- messages -----------------------------------------------------------------------------------------------------------
+
+
+def _take_storage(key: int, at: int, nbytes: int) -> UntypedStorage:
+    return arenas[key].take(at, nbytes)
+
+
+def _take_tensor(storage: UntypedStorage, dtype: Any, offset: int, size: tuple, stride: tuple, requires_grad: bool) -> Tensor:
+    made = empty((0,), None, dtype, "cpu")
+    made._set_storage(storage, offset, size, stride)
+    return made.requires_grad_() if requires_grad else made
+
+
+def _span(t: Tensor) -> tuple[int, int]:
+    """First and one past the last element of the storage that `t` shows."""
+    start = t.storage_offset()
+    if t.numel() == 0:
+        return start, start
+    return start, start + 1 + sum((n - 1) * s for n, s in zip(t.shape, t.stride()))
+
+
+class BatchPickler(ForkingPickler):
+    """Pickles for the other end of `key`'s arena. `buffers` lists what was put there beside tensors."""
+
+    def __init__(self, file: io.BytesIO, arena: SharedArena, key: int) -> None:
+        super().__init__(file, 5, True, self._keep_buffer)
+        self.arena = arena
+        self.key = key
+        self.buffers: list[tuple[int, int, int]] = []
+        self.given: list[int] = []
+
+    def reducer_override(self, obj: Any) -> Any:
+        if type(obj) is UntypedStorage:
+            return self._give(obj)
+        if type(obj) is Tensor and obj.layout is strided and obj.is_cpu and not obj.__dict__:
+            return self._reduce_tensor(obj)
+        if isinstance(obj, Tensor):
+            refuse_graph(obj)
+        return NotImplemented
+
+    def _reduce_tensor(self, t: Tensor) -> tuple:
+        refuse_graph(t)
+        storage, offset = face_of(t), t.storage_offset()
+        if not storage.is_shared():
+            start, end = _span(t)
+            if 2 * (end - start) * t.element_size() < storage.nbytes():
+                storage, offset = self._cut(t, start, end), 0
+        return _take_tensor, (storage, t.dtype, offset, tuple(t.shape), t.stride(), t.requires_grad)
+
+    def _cut(self, t: Tensor, start: int, end: int) -> UntypedStorage:
+        """The shown part of a larger storage, as one of its own."""
+        size = t.element_size()
+        storage = self.arena.new((end - start) * size)
+        if storage is None:
+            storage = UntypedStorage((end - start) * size)
+        if end > start:
+            storage.write(memoryview(t.untyped_storage())[start * size : end * size])
+        return storage
+
+    def _give(self, storage: UntypedStorage) -> Any:
+        if storage.device.type != "cpu":
+            return NotImplemented
+        at = self.arena.give(storage)
+        if at is None:
+            moved = self.arena.new(storage.nbytes())
+            if moved is None:
+                return NotImplemented
+            if storage.nbytes():
+                moved.write(storage)
+            at = self.arena.give(moved)
+        self.given.append(at)
+        return _take_storage, (self.key, at, storage.nbytes())
+
+    def _keep_buffer(self, buffer: pickle.PickleBuffer) -> bool:
+        """Whether a buffer stays in the message (True) or goes into the arena."""
+        view = buffer.raw()
+        storage = None if view.nbytes < _LEAST_SHARED or view.readonly else self.arena.new(view.nbytes)
+        if storage is None:
+            return True
+        storage.write(view)
+        at = self.arena.give(storage)
+        self.given.append(at)
+        self.buffers.append((self.key, at, view.nbytes))
+        return False
+
+
+def encode(message: Any, arena: SharedArena, key: int) -> bytes:
+    """The bytes to send; what the message shares is held for the other side. On an error nothing is held."""
+    file = io.BytesIO()
+    pickler = BatchPickler(file, arena, key)
+    try:
+        pickler.dump(message)
+    except BaseException:
+        for at in pickler.given:
+            arena.drop(at)
+        raise
+    if not pickler.buffers:
+        return file.getvalue()
+    return pickle.dumps(_WithBuffers(file.getvalue(), pickler.buffers), 5)
+
+
+class _WithBuffers:
+    """A pickled message and where its buffers are."""
+
+    def __init__(self, payload: bytes, buffers: list[tuple[int, int, int]]) -> None:
+        self.payload = payload
+        self.buffers = buffers
+
+    def __reduce__(self) -> tuple:
+        return _load_with_buffers, (self.payload, self.buffers)
+
+
+def _load_with_buffers(payload: bytes, buffers: list[tuple[int, int, int]]) -> Any:
+    return pickle.loads(payload, buffers=[memoryview(_take_storage(*where)) for where in buffers])
+
+
+# --- pipes --------------------------------------------------------------------------------------------------------------
+
+
+def frame(payload: bytes) -> bytes:
+    return len(payload).to_bytes(_HEADER, "little") + payload
+
+
+def write_all(fd: int, data: bytes) -> None:
+    """Write to a blocking descriptor."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+class Reader:
+    """Messages out of a pipe. `read` never waits for more than the pipe's descriptor does."""
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+        self.parts: list[bytes] = []
+        self.size = 0
+
+    def _pop(self) -> bytes | None:
+        if self.size < _HEADER:
+            return None
+        if len(self.parts) > 1 and len(self.parts[0]) < _HEADER:
+            self.parts = [b"".join(self.parts)]
+        need = _HEADER + int.from_bytes(self.parts[0][:_HEADER], "little")
+        if self.size < need:
+            return None
+        data = self.parts[0] if len(self.parts) == 1 else b"".join(self.parts)
+        rest = data[need:]
+        self.parts = [rest] if rest else []
+        self.size = len(rest)
+        return data[_HEADER:need]
+
+    def read(self) -> bytes | None:
+        """The next message; None if it is not complete yet. EOFError when the other side is gone."""
+        while (message := self._pop()) is None:
+            try:
+                part = os.read(self.fd, _CHUNK)
+            except BlockingIOError:
+                return None
+            if not part:
+                raise EOFError
+            self.parts.append(part)
+            self.size += len(part)
+        return message
+
+
+class Writer:
+    """Messages into a pipe without ever waiting: what does not fit at once is left to a thread."""
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+        self.backlog: queue.SimpleQueue[bytes | None] | None = None
+        self.thread: threading.Thread | None = None
+
+    def send(self, payload: bytes) -> None:
+        """A worker that is gone is found out when its answer is read, not here."""
+        data = frame(payload)
+        if self.backlog is None:
+            try:
+                done = os.write(self.fd, data)
+            except BlockingIOError:
+                done = 0
+            except BrokenPipeError:
+                return
+            if done == len(data):
+                return
+            data = data[done:]
+            self.backlog = queue.SimpleQueue()
+            self.thread = threading.Thread(target=_feed, args=(self.fd, self.backlog), daemon=True)
+            self.thread.start()
+        self.backlog.put(data)
+
+    def close(self) -> None:
+        """Stop the thread, if there is one. The descriptor is the caller's to close, afterwards."""
+        if self.backlog is not None and self.thread is not None:
+            self.backlog.put(None)
+            self.thread.join(timeout=1.0)
+
+
+def _feed(fd: int, backlog: queue.SimpleQueue[bytes | None]) -> None:
+    ready = select.poll()
+    ready.register(fd, select.POLLOUT)
+    while (data := backlog.get()) is not None:
+        view = memoryview(data)
+        while view:
+            # A look at the queue's end from time to time: the reader may be stuck while the loader is being closed.
+            if not ready.poll(100) and _is_closing(backlog):
+                return
+            try:
+                view = view[os.write(fd, view) :]
+            except BlockingIOError:
+                continue
+            except OSError:
+                return
+
+
+def _is_closing(backlog: queue.SimpleQueue[bytes | None]) -> bool:
+    kept = []
+    while not backlog.empty():
+        kept.append(backlog.get())
+    for data in kept:
+        backlog.put(data)
+    return None in kept
