@@ -7,9 +7,10 @@
 
 namespace rl {
 
-// The ops that record a view made here, by the last step PyTorch would have taken; told to us by Python.
+// The ops that record a view made here, by the last step PyTorch would have taken; asked of Python when first needed.
 enum ViewStep { kAlias, kSelect, kSlice, kUnsqueeze, kNumSteps };
 static Overload* view_ops[kNumSteps];
+static PyObject* recorder;      // callable(step): the overload for view_ops
 static PyObject* slow_get;      // callable(self, index): modes, subclasses, tracers
 static PyObject* slow_set;      // callable(self, index, value)
 static PyObject* advanced_get;  // callable(input, indices)
@@ -249,14 +250,25 @@ bool record_view(const Parsed& p, Tensor* base, Tensor* view, PyObject* index, O
   return tape_record(op, args, as_object(view));
 }
 
+static Overload* view_op(ViewStep step) {
+  if (view_ops[step]) return view_ops[step];
+  Ref made(PyObject_CallFunction(recorder, "i", step));
+  if (!made) return nullptr;
+  if (Py_TYPE(made.p) != OverloadType) return PyErr_Format(PyExc_TypeError, "index views: not an Overload: %R", made.p), nullptr;
+  if (!view_ops[step]) view_ops[step] = reinterpret_cast<Overload*>(made.release());   // else another thread was faster
+  return view_ops[step];
+}
+
 Ref make_view(const Parsed& p, Tensor* t, PyObject* index) {
   Ref view(as_object(tensor_alias(t, p.sizes, p.strides, p.ndim, p.offset, t->dtype)));
   if (!view) return view;
   Tensor* v = as_tensor(view.p);
   if (!(t->flags & kInference)) tensor_share_version(t, v);
   if (!tape_set_view(v, t, false)) return Ref();
-  Overload* op = view_ops[p.last];
-  if (tls.grad_enabled && op && tape_requires_grad(t) && !record_view(p, t, v, index, op)) return Ref();
+  if (tls.grad_enabled && recorder && tape_requires_grad(t)) {
+    Overload* op = view_op(p.last);
+    if (!op || !record_view(p, t, v, index, op)) return Ref();
+  }
   return view;
 }
 
@@ -481,21 +493,14 @@ int tensor_ass_subscript(PyObject* self, PyObject* index, PyObject* value) {
 // --- module functions -----------------------------------------------------------------------------------------------
 
 static PyObject* py_set_index_hooks(PyObject*, PyObject* args) {
-  PyObject *get, *set, *index, *put, *copy;
-  if (!PyArg_ParseTuple(args, "OOOOO:_set_index_hooks", &get, &set, &index, &put, &copy)) return nullptr;
+  PyObject *get, *set, *index, *put, *copy, *record;
+  if (!PyArg_ParseTuple(args, "OOOOOO:_set_index_hooks", &get, &set, &index, &put, &copy, &record)) return nullptr;
   slow_get = Py_NewRef(get);
   slow_set = Py_NewRef(set);
   advanced_get = Py_NewRef(index);
   advanced_set = Py_NewRef(put);
   assign = Py_NewRef(copy);
-  Py_RETURN_NONE;
-}
-
-static PyObject* py_set_view_ops(PyObject*, PyObject* args) {
-  PyObject* ops[kNumSteps];
-  if (!PyArg_ParseTuple(args, "O!O!O!O!:_set_index_views", OverloadType, &ops[0], OverloadType, &ops[1], OverloadType, &ops[2], OverloadType, &ops[3]))
-    return nullptr;
-  for (int i = 0; i < kNumSteps; i++) view_ops[i] = reinterpret_cast<Overload*>(Py_NewRef(ops[i]));
+  recorder = Py_NewRef(record);
   Py_RETURN_NONE;
 }
 
@@ -567,8 +572,7 @@ static PyObject* py_scatter_basic(PyObject*, PyObject* args) {
 
 static PyMethodDef functions[] = {
     {"scatter_basic", py_scatter_basic, METH_VARARGS, "scatter_basic(values, size, index): zeros with values at a basic index"},
-    {"_set_index_hooks", py_set_index_hooks, METH_VARARGS, "(slow get, slow set, index, index_put_, assign)"},
-    {"_set_index_views", py_set_view_ops, METH_VARARGS, "overloads recording (alias, select, slice, unsqueeze) views"},
+    {"_set_index_hooks", py_set_index_hooks, METH_VARARGS, "(slow get, slow set, index, index_put_, assign, overload that records a view)"},
     {"index_geometry", py_index_geometry, METH_VARARGS, "(sizes, strides, offset) of tensor[index], or None if it is no view"},
     {"split_index", py_split_index, METH_VARARGS, "(basic part, index tensors) of an index; None for a part it does not have"},
     {}};

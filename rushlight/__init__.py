@@ -13,6 +13,7 @@ from . import (  # noqa: F401
     autograd,
     dispatch as _dispatch,
     dtype as _dtype,  # here, so that the class of that name is what stays
+    late as _late,
     op,
     ops,
     overrides as _overrides,
@@ -50,6 +51,7 @@ from ._C import (
 from .assertions import PUBLIC as _ASSERTIONS
 from .autograd import enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad, set_grad_enabled
 from .autograd.anomaly_mode import is_anomaly_check_nan_enabled, is_anomaly_enabled
+from .devices import default_device as get_default_device, set_default_device
 from .dispatch import namespaces as _namespaces
 from .dtype import ALL as _DTYPES, finfo, iinfo
 from .functions import (
@@ -80,9 +82,6 @@ from .functions import (
 )
 from .interop import as_tensor, asarray, from_dlpack, from_numpy, frombuffer, tensor, to_dlpack
 from .legacy import TYPES as _LEGACY_TYPES
-from .op.factory import default_device as get_default_device, set_default_device
-from .ops.einsum import einsum
-from .printing import get_printoptions, set_printoptions
 from .promotion import can_cast, default_dtype as get_default_dtype, promote_types, result_type, set_default_dtype
 from .random import get_rng_state, initial_seed, manual_seed, seed, set_rng_state
 from .settings import (
@@ -160,16 +159,7 @@ _LAZY_NAMES = {
     "vmap": "func", "SymInt": "fake", "SymFloat": "fake", "SymBool": "fake", "OutOfMemoryError": "cuda", "AcceleratorError": "cuda",
     "TorchVersion": "version", "cond": "control_flow", "while_loop": "control_flow", "Stream": "streams", "Event": "streams",
     "save": "serialization", "load": "serialization", **dict.fromkeys(_STORAGE_NAMES, "storage"),
+    "einsum": "ops.einsum", "get_printoptions": "printing", "set_printoptions": "printing",
 }
 
-
-def __getattr__(name: str) -> object:
-    if name in _SUBPACKAGES:
-        return _importlib.import_module(f".{name}", __name__)
-    if name in _LAZY_NAMES:
-        return getattr(_importlib.import_module(f".{_LAZY_NAMES[name]}", __name__), name)
-    raise AttributeError(f"module 'rushlight' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_SUBPACKAGES, *_LAZY_NAMES})
+__getattr__, __dir__ = _late.names(globals(), _LAZY_NAMES, _SUBPACKAGES)

@@ -39,7 +39,7 @@ def _get_default_device() -> str:
 
 
 def _default_device() -> Any:
-    from .op.factory import default_device
+    from .devices import default_device
 
     return default_device()
 

@@ -12,8 +12,6 @@ from . import _C
 from ._C import Tensor
 from .dispatch.dispatcher import ask_overrides, tensors_of
 from .op import find_op, levels
-from .op.schema import parse
-from .ops.getitem import BasicIndex
 
 
 def get(self: Tensor, index: Any) -> Tensor:
@@ -158,14 +156,14 @@ def _without_leading_ones(value: Tensor, ndim: int) -> Tensor:
     return value.view(value.shape[extra:]) if extra else value
 
 
-def _recorder(step: str) -> Any:
+def recorder(step: int) -> Any:
     """The overload under whose name a view is put on the tape: PyTorch names it after its last step."""
-    definition = BasicIndex(parse(BasicIndex.schema))
-    definition.name = step
+    known = find_op("_basic_index").overload_list[0].definition
+    definition = type(known)(known.spec)
+    definition.name = ("alias", "select", "slice", "unsqueeze")[step]
     return definition.overload()
 
 
 def install() -> None:
     """Tell the core's index parser where to go on."""
-    _C._set_index_views(*(_recorder(step) for step in ("alias", "select", "slice", "unsqueeze")))
-    _C._set_index_hooks(get, put, take, scatter, assign)
+    _C._set_index_hooks(get, put, take, scatter, assign, recorder)

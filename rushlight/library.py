@@ -17,12 +17,12 @@ from typing import Any
 from . import _C
 from ._C import Tensor
 from .autograd import Function, no_grad
+from .devices import device_of
 from .dispatch import table
 from .dispatch.keys import DispatchKey, backend_of, parse_key
 from .dispatch.namespaces import namespace
 from .dispatch.table import fallthrough_kernel
 from .op import OpDefinition, ops
-from .op.pointwise import device_of
 from .op.schema import Schema, parse
 
 __all__ = [

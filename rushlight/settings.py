@@ -7,13 +7,10 @@ computed in full precision, which every precision setting permits. Refuses: valu
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 PRECISIONS = ("highest", "high", "medium")
 DEBUG_MODES = {"default": 0, "warn": 1, "error": 2}
 
 
-@dataclass
 class _Settings:
     deterministic: bool = False
     warn_only: bool = False

@@ -10,7 +10,6 @@ import sys
 from collections.abc import Iterator
 from importlib import import_module
 from io import BytesIO
-from pickle import PickleBuffer
 from typing import Any
 from weakref import WeakValueDictionary, finalize
 
@@ -71,6 +70,8 @@ def _rebuild_storage(data: Any, device: str = "cpu") -> UntypedStorage:
 def _reduce_storage(self: UntypedStorage, protocol: int = 4) -> tuple:
     if self.device.type == "meta":
         return UntypedStorage, (self.nbytes(), "meta")
+    from pickle import PickleBuffer  # whoever pickles has imported it
+
     host = moved(self, "cpu")
     data = PickleBuffer(host) if protocol >= 5 and len(host) else host.tobytes()
     return _rebuild_storage, (data, str(self.device))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from . import _C, functions, indexing, interop, legacy, printing, shape, storage
+from . import _C, functions, indexing, interop, legacy, shape, storage
 from ._C import Tensor, UntypedStorage
 from .op import find_op
 
@@ -20,7 +20,9 @@ _C._set_layout(shape.strided)
 
 
 def _repr(self: Tensor, *, tensor_contents: str | None = None) -> str:
-    return printing.tensor_text(self, tensor_contents)
+    from .printing import tensor_text  # many processes print no tensor
+
+    return tensor_text(self, tensor_contents)
 
 
 def _format(self: Tensor, spec: str) -> str:

@@ -4,13 +4,10 @@ The tape and the engine are native (csrc/tape.h); this package is what users cal
 autograd methods of Tensor and of graph nodes.
 """
 
-import importlib
-
-from .. import _C
-from . import anomaly_mode, forward_ad, grad_mode, graph, hooks
+from .. import _C, late
+from . import anomaly_mode, grad_mode, hooks
 from .anomaly_mode import detect_anomaly, set_detect_anomaly
 from .backward import backward, grad, tensor_backward
-from .function import Function
 from .grad_mode import (
     enable_grad,
     inference_mode,
@@ -20,7 +17,6 @@ from .grad_mode import (
     set_grad_enabled,
     set_multithreading_enabled,
 )
-from .graph import Node
 
 Variable = _C.Tensor
 
@@ -29,10 +25,9 @@ anomaly_mode.install()
 _C._autograd_callbacks["tensor_backward"] = tensor_backward
 
 
-def __getattr__(name: str) -> object:
-    if name == "functional":
-        return importlib.import_module(".functional", __name__)
-    if name in ("gradcheck", "gradgradcheck", "GradcheckError"):
-        module = importlib.import_module(".gradcheck", __name__)   # rarely needed: kept out of start-up
-        return module if name == "gradcheck" else getattr(module, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+# Rarely needed: kept out of start-up.
+__getattr__, __dir__ = late.names(
+    globals(),
+    {"Function": "function", "Node": "graph", "gradgradcheck": "gradcheck", "GradcheckError": "gradcheck"},
+    modules=("forward_ad", "function", "functional", "gradcheck", "graph", "profiler"),
+)

@@ -11,7 +11,6 @@ node, where an output saved by its own function is no cycle.
 from __future__ import annotations
 
 import functools
-import inspect
 import weakref
 from collections.abc import Callable
 from typing import Any, ClassVar
@@ -226,6 +225,8 @@ def apply(cls: type[Function], args: tuple, kwargs: dict[str, Any]) -> Any:
     if kwargs:
         if not has_setup_context(cls):
             raise TypeError(f"{cls.__name__}.apply() takes no keyword arguments")
+        import inspect  # a large module, for a rare form of call
+
         bound = inspect.signature(cls.forward).bind(*args, **kwargs)
         bound.apply_defaults()
         args = bound.args

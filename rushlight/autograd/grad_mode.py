@@ -7,14 +7,22 @@ switches the mode only while its own code runs, not in its caller between two va
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable
 from typing import Any
 
 from .. import _C
 
+CO_GENERATOR = 0x20   # in a code object's flags
 is_grad_enabled = _C.is_grad_enabled
 is_inference_mode_enabled = _C.is_inference_mode_enabled
+
+
+def is_generator_function(function: Any) -> bool:
+    """As the function of `inspect`, a module too large to import for this."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    code = getattr(getattr(function, "__func__", function), "__code__", None)
+    return bool(code and code.co_flags & CO_GENERATOR)
 
 
 class ModeContext:
@@ -30,9 +38,9 @@ class ModeContext:
         return type(self)()
 
     def __call__(self, original: Any) -> Any:
-        if inspect.isclass(original):
+        if isinstance(original, type):
             raise TypeError(f"{type(self).__name__} decorates functions, not classes: decorate {original.__name__}.__init__ or its methods")
-        if inspect.isgeneratorfunction(original):
+        if is_generator_function(original):
             return self._wrap_generator(original)
 
         @functools.wraps(original)

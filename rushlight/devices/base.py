@@ -23,6 +23,7 @@ from .. import _C
 from .._C import Tensor
 
 handlers: dict[str, Device] = {}   # registered devices, by name
+_default_device = _C.device("cpu")
 
 
 class Device:
@@ -113,3 +114,27 @@ def register(device: Device) -> int:
 def registered() -> list[str]:
     """Names of the registered devices."""
     return list(handlers)
+
+
+def device_of(args: tuple) -> Any:
+    """The device a call runs on."""
+    first = None
+    for a in args:
+        for t in a if isinstance(a, (list, tuple)) else (a,):
+            if isinstance(t, _C.Tensor):
+                if t.ndim or t.device.type != "cpu":
+                    return t.device
+                first = first or t.device
+    return first or _C.device("cpu")
+
+
+def default_device() -> Any:
+    """Where new tensors go when no device is named."""
+    return _default_device
+
+
+def set_default_device(device: Any) -> None:
+    """Make `device` the place of new tensors; None means cpu."""
+    global _default_device
+    _default_device = _C.device("cpu" if device is None else device)
+    _C.forget_plans()

@@ -9,6 +9,7 @@ subclasses; registered backend kernels; the op's own kernel.
 from __future__ import annotations
 
 import functools
+import importlib
 import sys
 import threading
 from collections.abc import Callable
@@ -16,11 +17,11 @@ from typing import Any
 
 from .. import _C, show
 from .._C import Tensor
-from ..op import Composite, levels, ops
+from ..devices import device_of
+from ..op import levels, ops
 from ..op.out import call_out
-from ..op.pointwise import device_of
 from ..op.registry import explain_mismatch
-from . import grad_level, jvp_level, table, vmap_level  # noqa: F401 - interpreters of levels
+from . import table
 from .keys import AUTOGRAD_OF, FUNCTORCH, SHOW, SUBCLASS, DispatchKey, DispatchKeySet, backend_of
 from .modes import below, state
 
@@ -102,8 +103,15 @@ def route(overload: Any, args: tuple) -> Any:
     if levels.state.stack:
         level = levels.state.stack[-1]
         levels.state.is_internal = _C.in_rule()
-        return _C.own_call(levels.interpreters[level.kind], level, overload, args, tensors)
+        return _C.own_call(interpreter(level.kind), level, overload, args, tensors)
     return below_levels(overload, args, tensors)
+
+
+def interpreter(kind: str) -> Callable:
+    """What runs calls at levels of a kind: `grad`, `jvp` or `vmap`, each a module here."""
+    if kind not in levels.interpreters:
+        importlib.import_module(f".{kind}_level", __package__)
+    return levels.interpreters[kind]
 
 
 def below_levels(overload: Any, args: tuple, tensors: list[Tensor]) -> Any:
@@ -140,7 +148,7 @@ def is_composite(overload: Any) -> bool:
     definition = overload.definition
     if getattr(definition, "composite_implicit", None):
         return True
-    return isinstance(definition, Composite) and not overload.records and not definition.custom
+    return definition.is_composite and not overload.records and not definition.custom
 
 
 # --- __torch_function__ ---------------------------------------------------------------------------------------------------------------

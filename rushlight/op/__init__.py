@@ -3,8 +3,7 @@
 Kinds are imported when first named: a process that calls no op needs none of them.
 """
 
-import importlib
-
+from .. import late
 from .registry import definitions, find_op, load_all, ops, publish, published, spelled
 
 _KINDS = {
@@ -16,8 +15,4 @@ _KINDS = {
 __all__ = [*_KINDS, "definitions", "find_op", "load_all", "ops", "publish", "published", "spelled"]
 
 
-def __getattr__(name: str) -> object:
-    if name not in _KINDS:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = globals()[name] = getattr(importlib.import_module(f".{_KINDS[name]}", __name__), name)
-    return found
+__getattr__, __dir__ = late.names(globals(), _KINDS)

@@ -16,6 +16,7 @@ class Composite(OpDefinition):
 
     kind = KIND_PYTHON
     body = True
+    is_composite = True
 
     def compute(self, *args: Any) -> Any:
         """The result, from the bound arguments."""

@@ -17,10 +17,9 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from .. import _C
-from .registry import definitions, find_op, ops, register, schemas_of  # noqa: F401
+from .registry import KIND_PLANNED, KIND_POINTWISE, KIND_PYTHON, definitions, find_op, ops, register, schemas_of  # noqa: F401
 from .schema import TYPES, Param, Schema, parse
 
-KIND_POINTWISE, KIND_PLANNED, KIND_PYTHON = 0, 1, 2
 SAVE_NO, SAVE_DATA, SAVE_META, SAVE_VALUE = 0, 1, 2, 3
 
 
@@ -48,6 +47,7 @@ class OpDefinition:
     spread: ClassVar[bool] = False           # f(a, b) means f([a, b])
     differentiable: ClassVar[bool] = True
     custom: ClassVar[bool] = False           # made by rushlight.library: never decomposed
+    is_composite: ClassVar[bool] = False     # the op is its body: the dispatcher sees the ops in it
     body: ClassVar[bool] = False             # `run` is written with ops: transforms pass through it
     batch: ClassVar[str | None] = None       # how vmap runs it: see op/batching.py
     example_ndim: ClassVar[int] = 0          # batch = "fold": dims of one example

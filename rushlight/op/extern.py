@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from .. import _C
-from ..devices import handlers
+from ..devices import device_of, handlers
 from .definition import KIND_PYTHON, OpDefinition
-from .pointwise import device_of
 from .results import result_type
 
 

@@ -10,6 +10,7 @@ import math
 from typing import Any, ClassVar
 
 from .. import _C
+from ..devices import default_device
 from ..loops import expr
 from ..loops.nest import pointwise_nest
 from ..promotion import default_dtype
@@ -18,20 +19,7 @@ from .pointwise import compile_for
 
 ROW = 32768   # elements a fill kernel writes per row: rows are what threads share
 
-_default_device = _C.device("cpu")
 _fill_kernels: dict[tuple[str, str], Any] = {}
-
-
-def default_device() -> Any:
-    """Where new tensors go when no device is named."""
-    return _default_device
-
-
-def set_default_device(device: Any) -> None:
-    """Make `device` the place of new tensors; None means cpu."""
-    global _default_device
-    _default_device = _C.device("cpu" if device is None else device)
-    _C.forget_plans()
 
 
 OPTIONS = "*, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=False, bool requires_grad=False"
@@ -120,7 +108,7 @@ class Factory(OpDefinition):
         """Own arguments, dtype, device, requires_grad."""
         own, (dtype, layout, device, pin_memory, requires_grad) = args[: -self.options], args[-self.options :]
         check_options(self.name, layout, pin_memory)
-        return own, dtype or self.dtype(*own), _C.device(device) if device is not None else _default_device, requires_grad
+        return own, dtype or self.dtype(*own), _C.device(device) if device is not None else default_device(), requires_grad
 
     def plan(self, args: tuple) -> Any:
         own, dtype, device, requires_grad = self.split(args)

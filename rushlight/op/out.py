@@ -12,7 +12,7 @@ from typing import Any
 
 from .. import _C
 from ..promotion import can_cast
-from .definition import KIND_POINTWISE
+from .registry import KIND_POINTWISE
 
 
 def call_out(overload: Any, args: tuple, out: Any, compute: Callable | None = None) -> Any:

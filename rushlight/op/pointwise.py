@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from .. import _C, codegen
-from ..devices import handlers
+from ..devices import device_of, handlers
 from ..loops import derive, expr
 from ..loops.nest import pointwise_nest
 from ..loops.vocabulary import Scalars
@@ -399,18 +399,6 @@ def check_devices(name: str, args: tuple) -> None:
             found = a.device
         elif a.device != found:
             raise RuntimeError(f"{name}: Expected all tensors to be on the same device, but found at least two devices, {found} and {a.device}!")
-
-
-def device_of(args: tuple) -> Any:
-    """The device a call runs on."""
-    first = None
-    for a in args:
-        for t in a if isinstance(a, (list, tuple)) else (a,):
-            if isinstance(t, _C.Tensor):
-                if t.ndim or t.device.type != "cpu":
-                    return t.device
-                first = first or t.device
-    return first or _C.device("cpu")
 
 
 def compile_for(device: Any, nest: Any) -> Any:

@@ -26,6 +26,7 @@ from collections.abc import Callable, Iterator, Mapping
 from .. import _C, disk_cache
 
 FUNCTION, OPERATOR, REFLECTED = 0, 1, 2   # modes of the core's Op (csrc/call.cpp)
+KIND_POINTWISE, KIND_PLANNED, KIND_PYTHON = 0, 1, 2   # how the core runs an overload
 _IN_PLACE = frozenset(("add", "sub", "mul", "div", "truediv", "floordiv", "mod", "pow", "and", "or", "xor", "lshift", "rshift", "matmul"))
 
 

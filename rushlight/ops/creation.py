@@ -6,10 +6,11 @@ import math
 from typing import Any
 
 from .. import _C
+from ..devices import default_device
 from ..loops import expr
 from ..loops.nest import Nest, Store, operands, rows
 from ..op import Composite, batching, find_op
-from ..op.factory import OPTIONS, Factory, check_options, check_sizes, default_device, fresh, scalar_bytes
+from ..op.factory import OPTIONS, Factory, check_options, check_sizes, fresh, scalar_bytes
 from ..op.pointwise import compile_for
 from ..promotion import default_dtype, number_dtype
 from ..shape import contiguous_format, preserve_format, strided

@@ -14,10 +14,11 @@ from functools import lru_cache
 from typing import Any
 
 from .. import _C
+from ..devices import default_device
 from ..dtype import finfo, iinfo
 from ..op import Composite, OpDefinition, find_op, levels
 from ..op.definition import KIND_PLANNED
-from ..op.factory import check_options, check_sizes, default_device
+from ..op.factory import check_options, check_sizes
 from ..op.out import resize_output
 from ..op.random_level import draw_into
 from ..promotion import default_dtype
