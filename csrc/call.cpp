@@ -16,6 +16,7 @@ static PyObject* dispatcher;      // callable(overload, args): the Python dispat
 static PyObject* describer;       // callable(op): its documentation
 static PyObject* bind_error;      // callable(op, args, kwargs): raises a TypeError that explains
 static PyObject* out_caller;      // callable(overload, args, out)
+static PyObject* autocaster;      // callable(overload, args): the op with its arguments cast, for mixed precision
 static PyObject* str_plan;
 static uint64_t epoch = 0;        // part of every key: bumped when a global default changes
 
@@ -239,11 +240,25 @@ static PyObject* call_recorded(Overload* op, PyObject** args, bool requires_grad
   return result.release();
 }
 
+// Mixed precision is the only key: most ops ignore it and stay here. The bodies of ops are not cast, nor are derivatives,
+// which run in the types of their forward pass.
+static PyObject* call_autocast(Overload* op, PyObject** args, bool requires_grad) {
+  if (op->autocast == Autocast::Body && !tls.in_rule) return call_recorded(op, args, requires_grad);
+  if (op->autocast == Autocast::Ignored || tls.in_rule) {
+    ExcludeGuard below(kKeyAutocast);
+    return call_recorded(op, args, requires_grad);
+  }
+  Ref tuple(args_tuple(op, args));
+  if (!tuple) return nullptr;
+  return PyObject_CallFunctionObjArgs(autocaster ? autocaster : dispatcher, as_object(op), tuple.p, nullptr);
+}
+
 PyObject* overload_call(Overload* op, PyObject** args) {
   Scan scan;
   scan_args(op, args, &scan, tls.grad_enabled);
   uint32_t leave = (scan.keys | tls.keys) & ~tls.excluded;
   if (__builtin_expect(leave || op->overridden->load(std::memory_order_relaxed), 0)) {
+    if (leave == kKeyAutocast && !op->overridden->load(std::memory_order_relaxed)) return call_autocast(op, args, scan.requires_grad);
     Ref tuple(args_tuple(op, args));
     if (!tuple) return nullptr;
     if (dispatcher) return PyObject_CallFunctionObjArgs(dispatcher, as_object(op), tuple.p, nullptr);
@@ -382,6 +397,13 @@ static int o_set_overridden(PyObject* self, PyObject* value, void*) {
   self_op(self)->overridden->store(on != 0);
   return 0;
 }
+static PyObject* o_autocast(PyObject* self, void*) { return PyLong_FromLong(static_cast<long>(self_op(self)->autocast)); }
+static int o_set_autocast(PyObject* self, PyObject* value, void*) {
+  long policy = value ? PyLong_AsLong(value) : 0;
+  if (policy < 0 || policy > static_cast<long>(Autocast::Cast)) return PyErr_Occurred() ? -1 : (PyErr_SetString(PyExc_ValueError, "autocast: no such policy"), -1);
+  self_op(self)->autocast = static_cast<Autocast>(policy);
+  return 0;
+}
 static PyObject* o_param_names(PyObject* self, void*) {
   auto& params = *self_op(self)->params;
   PyObject* tuple = PyTuple_New(static_cast<Py_ssize_t>(params.size()));
@@ -500,6 +522,7 @@ static PyGetSetDef overload_getset[] = {{"name", o_name, nullptr, nullptr, nullp
                                         {"param_names", o_param_names, nullptr, nullptr, nullptr},
                                         {"plan_count", o_plan_count, nullptr, nullptr, nullptr},
                                         {"overridden", o_overridden, o_set_overridden, nullptr, nullptr},
+                                        {"autocast", o_autocast, o_set_autocast, nullptr, nullptr},
                                         {}};
 static PyMemberDef overload_members[] = {{"__vectorcalloffset__", T_PYSSIZET, offsetof(OverloadObject, vectorcall), READONLY, nullptr},
                                          {"__weaklistoffset__", T_PYSSIZET, offsetof(OverloadObject, weakrefs), READONLY, nullptr},
@@ -690,10 +713,10 @@ static PyType_Spec op_spec = {"rushlight._C.Op", sizeof(OpObject), 0,
 // --- module -----------------------------------------------------------------------------------------------------------------------
 
 static PyObject* set_hooks(PyObject*, PyObject* args, PyObject* kwargs) {
-  static const char* names[] = {"dispatcher", "bind_error", "out_caller", "describer", nullptr};
-  PyObject *d = nullptr, *b = nullptr, *o = nullptr, *t = nullptr;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|OOOO", const_cast<char**>(names), &d, &b, &o, &t)) return nullptr;
-  struct { PyObject* value; PyObject** slot; } pairs[] = {{d, &dispatcher}, {b, &bind_error}, {o, &out_caller}, {t, &describer}};
+  static const char* names[] = {"dispatcher", "bind_error", "out_caller", "describer", "autocaster", nullptr};
+  PyObject *d = nullptr, *b = nullptr, *o = nullptr, *t = nullptr, *a = nullptr;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|OOOOO", const_cast<char**>(names), &d, &b, &o, &t, &a)) return nullptr;
+  struct { PyObject* value; PyObject** slot; } pairs[] = {{d, &dispatcher}, {b, &bind_error}, {o, &out_caller}, {t, &describer}, {a, &autocaster}};
   for (auto& pair : pairs)
     if (pair.value) Py_XSETREF(*pair.slot, Py_NewRef(pair.value));
   Py_RETURN_NONE;

@@ -24,6 +24,9 @@ struct Param {
   Save save;
 };
 
+// Mixed precision: an op is not known yet, runs as it is, is only its body (whose ops are asked), or has its arguments cast.
+enum class Autocast : uint8_t { Unknown, Ignored, Body, Cast };
+
 enum class Kind : uint8_t { Pointwise, Planned, Python };
 
 struct Overload {
@@ -43,6 +46,7 @@ struct Overload {
   bool keys_numbers;                 // plans differ for numbers like 2 and 0.5 (see number_class)
   bool has_out;                      // accepts out=
   std::atomic<bool>* overridden;     // library.impl registered something for it
+  Autocast autocast;                 // what mixed precision does with it; asked of Python when first met
   void* table;                       // plan table
   void* tape;                        // TapeInfo, made by the tape at the first recording; null until then
 };

@@ -382,7 +382,7 @@ Ref without_masks(PyObject* indices, const Tensor* input) {
   return list;
 }
 
-bool leaves_fast_path(const Tensor* t) { return (t->keys | tls.keys) & ~tls.excluded; }
+bool leaves_fast_path(const Tensor* t) { return (t->keys | tls.keys) & ~tls.excluded & ~kKeyAutocast; }   // indexing is never cast
 
 }  // namespace
 

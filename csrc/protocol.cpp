@@ -7,7 +7,7 @@ namespace rl {
 
 // The only element. Subclasses and modes see the call as `item`, as they would in PyTorch.
 static Ref element_of(Tensor* t) {
-  bool plain = !((t->keys | tls.keys) & ~tls.excluded);
+  bool plain = !((t->keys | tls.keys) & ~tls.excluded & ~kKeyAutocast);
   return Ref(plain ? tensor_item(t) : PyObject_CallMethod(as_object(t), "item", nullptr));
 }
 

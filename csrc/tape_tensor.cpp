@@ -259,7 +259,7 @@ static PyObject* starting_gradient(Tensor* t, PyObject* args) {
 
 static PyObject* m_backward(PyObject* self, PyObject* args, PyObject* kwargs) {
   Tensor* t = as_tensor(self);
-  bool plain = (!kwargs || !PyDict_GET_SIZE(kwargs)) && !t->keys && !tls.keys;
+  bool plain = (!kwargs || !PyDict_GET_SIZE(kwargs)) && !t->keys && !(tls.keys & ~kKeyAutocast);
   if (plain && tape_grad_fn(t)) {
     Ref start(starting_gradient(t, args));
     if (!start && PyErr_Occurred()) return nullptr;

@@ -105,6 +105,12 @@ struct RuleGuard {               // RAII: ops called now are the tape's own, or 
   ~RuleGuard() { tls.in_rule = previous; }
 };
 
+struct ExcludeGuard {            // RAII: mask out some of the thread's keys
+  uint32_t previous;
+  explicit ExcludeGuard(uint32_t keys) : previous(tls.excluded) { tls.excluded |= keys; }
+  ~ExcludeGuard() { tls.excluded = previous; }
+};
+
 // Owning reference to a Python object.
 struct Ref {
   PyObject* p = nullptr;

@@ -151,7 +151,46 @@ torch = _sys.modules[__name__]
 if _collects:
     _gc.enable()
 
-_SUBPACKAGES = frozenset(("codegen", "compat", "cuda", "distributed", "export", "mps", "mtia", "onnx", "package", "profiler", "xpu", "devices", "fake", "fft", "func", "fx", "library", "linalg", "loops", "datasets", "masked", "multiprocessing", "nested", "nn", "optim", "random", "return_types", "signal", "sparse", "special", "testing", "utils", "version", "hub", "serialization"))
+# One name per line: branches that add some do not collide.
+_SUBPACKAGES = frozenset((
+    "amp",
+    "codegen",
+    "compat",
+    "cpu",
+    "cuda",
+    "datasets",
+    "devices",
+    "distributed",
+    "export",
+    "fake",
+    "fft",
+    "func",
+    "fx",
+    "hub",
+    "library",
+    "linalg",
+    "loops",
+    "masked",
+    "mps",
+    "mtia",
+    "multiprocessing",
+    "nested",
+    "nn",
+    "onnx",
+    "optim",
+    "package",
+    "profiler",
+    "random",
+    "return_types",
+    "serialization",
+    "signal",
+    "sparse",
+    "special",
+    "testing",
+    "utils",
+    "version",
+    "xpu",
+))  # fmt: skip
 
 
 # Single names and the subpackage each is imported from at first use.
@@ -160,6 +199,14 @@ _LAZY_NAMES = {
     "TorchVersion": "version", "cond": "control_flow", "while_loop": "control_flow", "Stream": "streams", "Event": "streams",
     "save": "serialization", "load": "serialization", **dict.fromkeys(_STORAGE_NAMES, "storage"),
     "einsum": "ops.einsum", "get_printoptions": "printing", "set_printoptions": "printing",
+    "autocast": "amp",
+    **dict.fromkeys((
+        "autocast_decrement_nesting", "autocast_increment_nesting", "clear_autocast_cache", "get_autocast_cpu_dtype", "get_autocast_dtype",
+        "get_autocast_gpu_dtype", "get_autocast_ipu_dtype", "get_autocast_xla_dtype", "is_autocast_cache_enabled", "is_autocast_cpu_enabled",
+        "is_autocast_enabled", "is_autocast_ipu_enabled", "is_autocast_xla_enabled", "set_autocast_cache_enabled", "set_autocast_cpu_dtype",
+        "set_autocast_cpu_enabled", "set_autocast_dtype", "set_autocast_enabled", "set_autocast_gpu_dtype", "set_autocast_ipu_dtype",
+        "set_autocast_ipu_enabled", "set_autocast_xla_dtype", "set_autocast_xla_enabled",
+    ), "dispatch.autocast"),
 }
 
 __getattr__, __dir__ = _late.names(globals(), _LAZY_NAMES, _SUBPACKAGES)

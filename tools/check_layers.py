@@ -59,6 +59,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("nn",),
     ("core_names",),
     ("optim", "data", "amp"),
+    ("cpu",),
     ("testing",),
     ("fx",),
     ("dynamo",),

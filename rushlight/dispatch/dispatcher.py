@@ -1,7 +1,7 @@
 """The Python dispatcher: one call, walked through its keys from the outermost in.
 
 Enters: an overload and its bound arguments, from the core. Leaves: the result. Order: `__torch_function__` modes and
-subclasses; levels of function
+subclasses; autocast; levels of function
 transforms; registered kernels above autograd; autograd around `__torch_dispatch__` modes and
 subclasses; registered backend kernels; the op's own kernel.
 """
@@ -22,7 +22,7 @@ from ..op import levels, ops
 from ..op.out import call_out
 from ..op.registry import explain_mismatch
 from . import table
-from .keys import AUTOGRAD_OF, FUNCTORCH, SHOW, SUBCLASS, DispatchKey, DispatchKeySet, backend_of
+from .keys import AUTOCAST, AUTOGRAD_OF, FUNCTORCH, SHOW, SUBCLASS, DispatchKey, DispatchKeySet, backend_of
 from .modes import below, state
 
 _ABOVE_AUTOGRAD = (DispatchKey.PreDispatch, DispatchKey.Functionalize, DispatchKey.Autocast, DispatchKey.Tracer, DispatchKey.ADInplaceOrView)
@@ -48,8 +48,12 @@ def dispatch_out(overload: Any, args: tuple, out: Any) -> Any:
     """A call with out=: as the plain form, but modes, subclasses and registered kernels have their say."""
     tensors = tensors_of((*args, *(out if isinstance(out, (list, tuple)) else (out,))))
     keys, excluded = _C.get_thread_keys()
-    if not (keys & ~excluded or overload.overridden or any(t._keys for t in tensors)):
-        return call_out(overload, args, out)
+    if not (keys & ~excluded & ~AUTOCAST or overload.overridden or any(t._keys for t in tensors)):
+        _C.set_thread_keys(keys, excluded | AUTOCAST)   # mixed precision leaves forms with out= alone, as it does in-place ones
+        try:
+            return call_out(overload, args, out)
+        finally:
+            _C.set_thread_keys(keys, excluded)
     if overload.name in ops:
         positional, named = public_args(overload, args)
         handled = ask_overrides(public_op(overload), tensors, positional, {**named, "out": out})
@@ -97,6 +101,11 @@ def route(overload: Any, args: tuple) -> Any:
         handled = torch_function(overload, args, tensors)
         if handled is not NotImplemented:
             return handled
+    if _C.get_thread_keys()[0] & AUTOCAST:
+        from . import autocast  # noqa: PLC0415 - most programs never need it
+
+        if autocast.is_active() and autocast.find_policy(overload) != autocast.BODY:
+            return autocast.call(overload, args)
     if any(t._keys & FUNCTORCH for t in tensors):
         args = levels.map_args(levels.alive, args)   # a transform that ended leaves the values its tensors stood for
         tensors = tensors_of(args)

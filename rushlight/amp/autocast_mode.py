@@ -1,0 +1,144 @@
+"""Autocast regions: `with autocast("cpu"):`, or the same as a decorator, and custom functions that respect them.
+
+Enters: a device type, the lower type and whether to keep casts of parameters. Leaves: a region of the thread in which ops
+cast their arguments. Refuses: device types without autocasting; types and devices that cannot be used get PyTorch's
+warning and a region that casts nothing.
+"""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from .._C import Tensor, bfloat16, dtype as _dtype, float16, float64
+from ..dispatch import autocast as _state
+from ..dispatch.autocast import is_autocast_available
+
+__all__ = ["autocast", "autocast_decorator", "custom_bwd", "custom_fwd", "is_autocast_available"]
+
+
+def autocast_decorator(autocast_instance: autocast, func: Callable) -> Callable:
+    """`func` run inside the region."""
+
+    @functools.wraps(func)
+    def decorate_autocast(*args: Any, **kwargs: Any) -> Any:
+        with autocast_instance:
+            return func(*args, **kwargs)
+
+    decorate_autocast.__script_unsupported = "@autocast() decorator is not supported in script mode"
+    return decorate_autocast
+
+
+class autocast:  # noqa: N801 - PyTorch's name
+    """A region in which ops on `device_type` choose between `dtype` and float32. Regions nest; `enabled=False` suspends one."""
+
+    def __init__(self, device_type: str, dtype: _dtype | None = None, enabled: bool = True, cache_enabled: bool | None = None) -> None:
+        if not isinstance(device_type, str):
+            raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
+        if device_type not in _state.DEVICES:
+            raise RuntimeError(f"User specified an unsupported autocast device_type '{device_type}'")
+        self.device = device_type
+        self.fast_dtype = _state.get_autocast_dtype(device_type) if dtype is None else dtype
+        self._cache_enabled = _state.is_autocast_cache_enabled() if cache_enabled is None else cache_enabled
+        self._enabled = enabled and self._is_usable()
+        self._outer: list[tuple[bool, bool, Any]] = []
+
+    def _is_usable(self) -> bool:
+        if self.device == "cuda":
+            warnings.warn("CUDA is not available or torch_xla is imported. Disabling autocast.", stacklevel=3)
+            return False
+        if self.fast_dtype in (bfloat16, float16):
+            return True
+        name = self.device.upper()
+        warnings.warn(
+            f"In {name} autocast, but the target dtype is not supported. Disabling autocast.\n"
+            f"{name} Autocast only supports dtypes of {bfloat16}, {float16} currently.",
+            stacklevel=3,
+        )
+        return False
+
+    def __enter__(self) -> autocast:
+        self._outer.append((_state.is_autocast_cache_enabled(), _state.is_autocast_enabled(self.device), _state.get_autocast_dtype(self.device)))
+        _state.set_autocast_enabled(self.device, self._enabled)
+        _state.set_autocast_dtype(self.device, self.fast_dtype)
+        _state.autocast_increment_nesting()
+        _state.set_autocast_cache_enabled(self._cache_enabled)
+        return self
+
+    def __exit__(self, exc_type: Any, exc_val: Any, exc_tb: Any) -> bool:
+        if _state.autocast_decrement_nesting() == 0:
+            _state.clear_autocast_cache()
+        cache_enabled, enabled, dtype = self._outer.pop()
+        _state.set_autocast_enabled(self.device, enabled)
+        _state.set_autocast_dtype(self.device, dtype)
+        _state.set_autocast_cache_enabled(cache_enabled)
+        return False
+
+    def __call__(self, func: Callable) -> Callable:
+        if not callable(func):
+            raise TypeError(f"autocast()(func) requires a callable, but got {type(func).__name__}. As a context manager it is `with autocast(...):`.")
+        return autocast_decorator(self, func)
+
+
+def _enter_autocast(*vals: Any) -> autocast:
+    """Open a region that `_exit_autocast` closes."""
+    return autocast(*vals).__enter__()
+
+
+def _exit_autocast(mode: autocast) -> None:
+    """Close a region that `_enter_autocast` opened."""
+    mode.__exit__(None, None, None)
+
+
+def _cast(value: Any, device_type: str, dtype: _dtype) -> Any:
+    """Floating-point tensors in `value` and its containers in another type; doubles and other devices as they are."""
+    if isinstance(value, Tensor):
+        eligible = value.is_floating_point() and value.device.type == device_type and value.dtype is not float64
+        return value.to(dtype) if eligible else value
+    if isinstance(value, Mapping):
+        return {_cast(k, device_type, dtype): _cast(v, device_type, dtype) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(_cast(v, device_type, dtype) for v in value)
+    if isinstance(value, Iterable) and not isinstance(value, (str, bytes)) and type(value).__module__ != "numpy":
+        return (_cast(v, device_type, dtype) for v in value)
+    return value
+
+
+def _check_device_type(device_type: Any) -> None:
+    if not isinstance(device_type, str):
+        raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
+
+
+def custom_fwd(fwd: Callable | None = None, *, device_type: str, cast_inputs: _dtype | None = None) -> Callable:
+    """For `Function.forward`: remember the region's state for `custom_bwd`; with `cast_inputs`, cast the inputs and leave the region."""
+    _check_device_type(device_type)
+    if fwd is None:
+        return functools.partial(custom_fwd, device_type=device_type, cast_inputs=cast_inputs)
+
+    @functools.wraps(fwd)
+    def decorate_fwd(*args: Any, **kwargs: Any) -> Any:
+        context, is_inside = args[0], _state.is_autocast_enabled(device_type)
+        context._dtype = _state.get_autocast_dtype(device_type)
+        context._fwd_used_autocast = is_inside and cast_inputs is None
+        if cast_inputs is None or not is_inside:
+            return fwd(*args, **kwargs)
+        with autocast(device_type=device_type, enabled=False):
+            return fwd(*_cast(args, device_type, cast_inputs), **_cast(kwargs, device_type, cast_inputs))
+
+    return decorate_fwd
+
+
+def custom_bwd(bwd: Callable | None = None, *, device_type: str) -> Callable:
+    """For `Function.backward`: run in the state of the region its forward ran in."""
+    _check_device_type(device_type)
+    if bwd is None:
+        return functools.partial(custom_bwd, device_type=device_type)
+
+    @functools.wraps(bwd)
+    def decorate_bwd(*args: Any, **kwargs: Any) -> Any:
+        with autocast(device_type=device_type, enabled=args[0]._fwd_used_autocast, dtype=args[0]._dtype):
+            return bwd(*args, **kwargs)
+
+    return decorate_bwd

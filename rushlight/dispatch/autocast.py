@@ -1,0 +1,267 @@
+"""Autocast: the key at which mixed precision chooses the types an op computes in.
+
+Enters: calls while autocasting is on for a thread. Leaves: the same calls with floating-point arguments cast, by the op's
+policy: to the lower type (matrix products and convolutions), to float32 (what loses too much otherwise), or all to the
+widest among them. Other ops run as they are, and inside an op nothing is cast again, except in the few listed as
+`BODIES`, which PyTorch writes with ops of the lists. The lists are PyTorch's for the CPU; only tensors on the CPU are cast.
+
+Casts of parameters are kept until the outermost autocast region ends, so that a weight used twice is cast once and
+its gradients meet in one node. Off, all this costs nothing: the key is a bit of the thread's mask. This module is loaded
+when autocasting is first switched on or asked about.
+"""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from .. import _C
+from .._C import Tensor, bfloat16, float16, float32, float64
+from .keys import AUTOCAST
+
+DEVICES = {
+    "cpu": bfloat16, "cuda": float16, "mtia": float16, "maia": bfloat16, "xpu": float16, "ipu": float16, "hpu": bfloat16, "xla": bfloat16,
+    "mps": float16, "privateuseone": float16,
+}  # fmt: skip
+
+LOWER = frozenset("""
+    conv1d conv2d conv3d bmm mm linalg_vecdot baddbmm addmm _addmm_activation addbmm linear _convolution matmul conv_tbc mkldnn_rnn_layer
+    conv_transpose1d conv_transpose2d conv_transpose3d prelu scaled_dot_product_attention _native_multi_head_attention
+""".split())  # fmt: skip
+FLOAT32 = frozenset("""
+    _grid_sampler_2d_cpu_fallback _lu_with_info adaptive_avg_pool3d adaptive_max_pool3d avg_pool3d binary_cross_entropy
+    binary_cross_entropy_with_logits cdist cholesky cholesky_inverse cholesky_solve cosine_embedding_loss cross_entropy cross_entropy_loss ctc_loss
+    fake_quantize_per_tensor_affine fft_fft fft_fft2 fft_fftn fft_hfft fft_ifft fft_ifft2 fft_ifftn fft_ihfft fft_irfft fft_irfft2 fft_irfftn
+    fft_rfft fft_rfft2 fft_rfftn fractional_max_pool2d fractional_max_pool3d geqrf grid_sampler grid_sampler_2d grid_sampler_3d
+    hinge_embedding_loss huber_loss inverse kl_div l1_loss linalg_cholesky linalg_cholesky_ex linalg_cond linalg_eig linalg_eigh
+    linalg_eigvals linalg_eigvalsh linalg_householder_product linalg_inv linalg_inv_ex linalg_lstsq linalg_matrix_rank linalg_qr linalg_solve
+    linalg_svd linalg_svdvals linalg_tensorinv linalg_tensorsolve lu_solve margin_ranking_loss max_pool3d max_unpool2d max_unpool3d mse_loss
+    multi_margin_loss multilabel_margin_loss multilabel_margin_loss_forward nanquantile nll_loss nll_loss2d orgqr ormqr pinverse
+    poisson_nll_loss polar prod qr quantile reflection_pad1d reflection_pad2d replication_pad1d replication_pad2d replication_pad3d
+    smooth_l1_loss soft_margin_loss stft svd trace triangular_solve triplet_margin_loss view_as_complex
+""".split())  # fmt: skip
+WIDEST = frozenset(("cat", "index_copy", "stack"))
+BODIES = frozenset(("chain_matmul", "linalg_multi_dot", "multi_head_attention_forward", "tensordot"))
+
+IGNORED, BODY, CAST = 1, 2, 3   # enum Autocast in csrc/call.h
+
+
+class _State(threading.local):
+    def __init__(self) -> None:
+        self.enabled: dict[str, bool] = {}
+        self.dtypes = dict(DEVICES)
+        self.nesting = 0
+        self.cache_enabled = True
+        self.casts: dict[tuple[int, Any, bool], tuple[Tensor, int, Tensor]] = {}
+
+
+state = _State()
+
+
+# --- casting -------------------------------------------------------------------------------------------------------------
+
+
+def is_eligible(value: Any) -> bool:
+    """Whether autocast touches a value: floating-point tensors on the CPU, doubles left alone."""
+    return isinstance(value, Tensor) and value.is_floating_point() and value.dtype is not float64 and value.device.type == "cpu"
+
+
+def cast(value: Any, dtype: Any) -> Any:
+    """A value in another type: tensors, and lists of them; a parameter's cast is kept for its next use."""
+    if isinstance(value, Tensor):
+        if value.dtype is dtype or not is_eligible(value):
+            return value
+        is_parameter = value.dtype is float32 and value.requires_grad and value.is_leaf and dtype is not float32
+        return kept_cast(value, dtype) if is_parameter and state.cache_enabled and not value._is_view() else value.to(dtype)
+    if isinstance(value, (list, tuple)) and any(isinstance(v, Tensor) for v in value):
+        return [cast(v, dtype) for v in value]
+    return value
+
+
+def kept_cast(parameter: Tensor, dtype: Any) -> Tensor:
+    """The cast of a parameter, made once per region and value. Casts made without recording are kept apart."""
+    key = (id(parameter), dtype, _C.is_grad_enabled())
+    known = state.casts.get(key)
+    if known is not None and known[0] is parameter and known[1] == parameter._version:
+        return known[2]
+    made = parameter.to(dtype)
+    state.casts[key] = (parameter, parameter._version, made)
+    return made
+
+
+def widest(args: tuple, lower: Any) -> Any:
+    """The type of the `WIDEST` policy: float32 if any argument has it, else the lower type."""
+    found = lower
+    for a in args:
+        for value in a if isinstance(a, (list, tuple)) else (a,):
+            if not is_eligible(value):
+                continue
+            if value.dtype is float32 or found is float32:
+                found = float32
+            elif value.dtype is not lower:
+                raise RuntimeError(f"autocast: arguments must be float32 or {lower.name} here, got {value.dtype.name}")
+    return found
+
+
+def to_lower(args: tuple) -> list[Any]:
+    """The `LOWER` policy."""
+    dtype = state.dtypes["cpu"]
+    return [cast(a, dtype) for a in args]
+
+
+def to_float32(args: tuple) -> list[Any]:
+    """The `FLOAT32` policy."""
+    return [cast(a, float32) for a in args]
+
+
+def to_widest(args: tuple) -> list[Any]:
+    """The `WIDEST` policy."""
+    dtype = widest(args, state.dtypes["cpu"])
+    return [cast(a, dtype) for a in args]
+
+
+def pad_policy(args: tuple) -> Any:
+    """`pad` in the modes whose kernels are on the float32 list: reflections up to two dims, replications up to three."""
+    _, pad, mode = args[:3]
+    limit = {"reflect": 4, "replicate": 6}.get(mode, 0)
+    return to_float32(args) if len(pad) <= limit else args
+
+
+POLICIES: dict[str, Callable[[tuple], Any]] = {
+    **dict.fromkeys(LOWER, to_lower), **dict.fromkeys(FLOAT32, to_float32), **dict.fromkeys(WIDEST, to_widest), "pad": pad_policy,
+}  # fmt: skip
+
+
+def find_policy(overload: Any) -> int:
+    """What the core should do with an op from now on; also told to the core."""
+    name = overload.name
+    overload.autocast = CAST if name in POLICIES else BODY if name in BODIES or getattr(overload.definition, "custom", False) else IGNORED
+    return overload.autocast
+
+
+def call(overload: Any, args: tuple) -> Any:
+    """A call at the Autocast key. Below it the key is masked out."""
+    policy = overload.autocast or find_policy(overload)
+    if policy == BODY:
+        return overload.call(*args)
+    keys, excluded = _C.get_thread_keys()
+    _C.set_thread_keys(keys, excluded | AUTOCAST)
+    try:
+        return overload.call(*(POLICIES[overload.name](args) if policy == CAST else args))
+    finally:
+        _C.set_thread_keys(keys, excluded)
+
+
+def is_active() -> bool:
+    """Whether a call on this thread should be cast."""
+    keys, excluded = _C.get_thread_keys()
+    return bool(keys & ~excluded & AUTOCAST) and not _C.in_rule()
+
+
+_C.set_hooks(autocaster=call)
+
+
+# --- state -----------------------------------------------------------------------------------------------------------------
+
+
+def known_device(device_type: str) -> str:
+    """The device type itself, if autocasting has a state for it."""
+    if not isinstance(device_type, str):
+        raise TypeError(f"autocast: expected a device type as a str, got {type(device_type).__name__}")
+    if device_type not in DEVICES:
+        _C.device(device_type)   # a word that names no device gets its usual error
+        raise RuntimeError(f"autocast: unsupported device type {device_type!r}; expected one of {', '.join(DEVICES)}")
+    return device_type
+
+
+def is_autocast_available(device_type: str) -> bool:
+    """Whether autocast regions of a device type can be opened."""
+    _C.device(device_type) if device_type not in DEVICES else None
+    return device_type in DEVICES
+
+
+def is_autocast_enabled(device_type: str = "cuda") -> bool:
+    """Whether autocasting is on for a device type on this thread."""
+    return state.enabled.get(known_device(device_type), False)
+
+
+def set_autocast_enabled(device_type: Any, enabled: bool | None = None) -> None:
+    """Switch autocasting on or off for a device type on this thread; a lone bool is for CUDA."""
+    if enabled is None:
+        device_type, enabled = "cuda", device_type
+    state.enabled[known_device(device_type)] = bool(enabled)
+    keys, excluded = _C.get_thread_keys()
+    active = state.enabled.get("cpu", False)   # the only device whose ops have policies
+    _C.set_thread_keys(keys | AUTOCAST if active else keys & ~AUTOCAST, excluded)
+
+
+def get_autocast_dtype(device_type: str) -> Any:
+    """The lower type of a device type on this thread."""
+    return state.dtypes[known_device(device_type)]
+
+
+def set_autocast_dtype(device_type: str, dtype: Any) -> None:
+    """Choose the lower type of a device type on this thread."""
+    if not isinstance(dtype, _C.dtype):
+        raise TypeError(f"set_autocast_dtype: expected a dtype, got {type(dtype).__name__}")
+    state.dtypes[known_device(device_type)] = dtype
+
+
+def is_autocast_cache_enabled() -> bool:
+    """Whether casts of parameters are kept."""
+    return state.cache_enabled
+
+
+def set_autocast_cache_enabled(enabled: bool) -> None:
+    """Whether to keep casts of parameters."""
+    state.cache_enabled = bool(enabled)
+
+
+def clear_autocast_cache() -> None:
+    """Forget every kept cast of this thread."""
+    state.casts.clear()
+
+
+def autocast_increment_nesting() -> int:
+    """Count one more open region; the number of them."""
+    state.nesting += 1
+    return state.nesting
+
+
+def autocast_decrement_nesting() -> int:
+    """Count one open region less; the number of them."""
+    state.nesting -= 1
+    return state.nesting
+
+
+def _former(name: str, replacement: str, function: Callable) -> Callable:
+    """A deprecated function of one device type."""
+
+    def former(*args: Any) -> Any:
+        warnings.warn(f"torch.{name}() is deprecated. Please use {replacement} instead.", DeprecationWarning, stacklevel=2)
+        return function(*args)
+
+    former.__name__ = former.__qualname__ = name
+    former.__doc__ = f"Deprecated: {replacement}."
+    return former
+
+
+def _former_functions() -> dict[str, Callable]:
+    made = {}
+    for word, device in (("cpu", "cpu"), ("xla", "xla"), ("ipu", "ipu"), ("gpu", "cuda")):
+        made[f"get_autocast_{word}_dtype"] = (f"torch.get_autocast_dtype('{device}')", lambda d=device: get_autocast_dtype(d))
+        made[f"set_autocast_{word}_dtype"] = (f"torch.set_autocast_dtype('{device}', dtype)", lambda dtype, d=device: set_autocast_dtype(d, dtype))
+        if word != "gpu":
+            made[f"is_autocast_{word}_enabled"] = (f"torch.is_autocast_enabled('{device}')", lambda d=device: is_autocast_enabled(d))
+            made[f"set_autocast_{word}_enabled"] = (f"torch.set_autocast_enabled('{device}', enabled)", lambda on, d=device: set_autocast_enabled(d, on))
+    return {name: _former(name, replacement, function) for name, (replacement, function) in made.items()}
+
+
+FORMER = _former_functions()
+globals().update(FORMER)
+PUBLIC = (
+    "autocast_decrement_nesting", "autocast_increment_nesting", "clear_autocast_cache", "get_autocast_dtype", "is_autocast_cache_enabled",
+    "is_autocast_enabled", "set_autocast_cache_enabled", "set_autocast_dtype", "set_autocast_enabled", *FORMER,
+)  # fmt: skip
