@@ -114,8 +114,9 @@ class GradScaler:
                     if not allow_fp16 and grad.dtype is float16:
                         raise ValueError("Attempting to unscale FP16 gradients.")
                     if grad.is_sparse:
-                        if grad.dtype is float16:
-                            param.grad = grad = grad.coalesce()   # sums of duplicates may overflow: they must be seen
+                        # Sums of duplicates may overflow and must be seen; repeated memory must not be divided twice.
+                        if grad.dtype is float16 or grad._values()._overlaps_itself():
+                            param.grad = grad = grad.coalesce()
                         grad = grad._values()
                     groups[grad.device].append(grad)
             for device, grads in groups.items():
@@ -191,7 +192,7 @@ class GradScaler:
         else:
             fits = isinstance(new_scale, Tensor) and new_scale.device.type == self._device and new_scale.numel() == 1 and not new_scale.requires_grad
             assert fits, "new_scale should be a float or a 1-element float tensor on the scaler's device with requires_grad=False."
-            scale.copy_(new_scale)
+            scale.copy_(new_scale.reshape(()))
         self._per_optimizer_states = defaultdict(_refresh_per_optimizer_state)
 
     def _check_inf_per_device(self, optimizer: Any) -> dict[Any, Tensor]:

@@ -12,9 +12,10 @@ when autocasting is first switched on or asked about.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from .. import _C
@@ -41,9 +42,12 @@ FLOAT32 = frozenset("""
     multi_margin_loss multilabel_margin_loss multilabel_margin_loss_forward nanquantile nll_loss nll_loss2d orgqr ormqr pinverse
     poisson_nll_loss polar prod qr quantile reflection_pad1d reflection_pad2d replication_pad1d replication_pad2d replication_pad3d
     smooth_l1_loss soft_margin_loss stft svd trace triangular_solve triplet_margin_loss view_as_complex
+    grid_sample linear_cross_entropy lu max_unpool1d
 """.split())  # fmt: skip
 WIDEST = frozenset(("cat", "index_copy", "stack"))
-BODIES = frozenset(("chain_matmul", "linalg_multi_dot", "multi_head_attention_forward", "tensordot"))
+BODIES = frozenset("""
+    chain_matmul corrcoef cov linalg_matrix_power linalg_multi_dot matrix_power multi_head_attention_forward pca_lowrank svd_lowrank tensordot
+""".split())  # fmt: skip
 
 IGNORED, BODY, CAST = 1, 2, 3   # enum Autocast in csrc/call.h
 
@@ -129,14 +133,30 @@ def pad_policy(args: tuple) -> Any:
     return to_float32(args) if len(pad) <= limit else args
 
 
+def interpolate_policy(args: tuple) -> Any:
+    """`interpolate` by area in three dims is adaptive_avg_pool3d, which is on the float32 list."""
+    return to_float32(args) if args[3] == "area" and args[0].ndim == 5 else args
+
+
+def max_pool3d_policy(args: tuple) -> Any:
+    """`max_pool3d` is on the float32 list, its form with indices is not."""
+    return args if args[-1] else to_float32(args)
+
+
 POLICIES: dict[str, Callable[[tuple], Any]] = {
     **dict.fromkeys(LOWER, to_lower), **dict.fromkeys(FLOAT32, to_float32), **dict.fromkeys(WIDEST, to_widest), "pad": pad_policy,
+    "interpolate": interpolate_policy, "max_pool3d": max_pool3d_policy,
 }  # fmt: skip
+
+
+def listed_name(overload: Any) -> str:
+    """The name an op is listed under: PyTorch's, in which the namespace of Fourier transforms is a prefix."""
+    return f"fft_{overload.name}" if getattr(overload.definition, "namespace", None) == "fft" else overload.name
 
 
 def find_policy(overload: Any) -> int:
     """What the core should do with an op from now on; also told to the core."""
-    name = overload.name
+    name = listed_name(overload)
     overload.autocast = CAST if name in POLICIES else BODY if name in BODIES or getattr(overload.definition, "custom", False) else IGNORED
     return overload.autocast
 
@@ -149,7 +169,7 @@ def call(overload: Any, args: tuple) -> Any:
     keys, excluded = _C.get_thread_keys()
     _C.set_thread_keys(keys, excluded | AUTOCAST)
     try:
-        return overload.call(*(POLICIES[overload.name](args) if policy == CAST else args))
+        return overload.call(*(POLICIES[listed_name(overload)](args) if policy == CAST else args))
     finally:
         _C.set_thread_keys(keys, excluded)
 
@@ -234,6 +254,30 @@ def autocast_decrement_nesting() -> int:
     """Count one open region less; the number of them."""
     state.nesting -= 1
     return state.nesting
+
+
+@contextlib.contextmanager
+def replayed(snapshot: tuple[bool, Any, bool]) -> Iterator[None]:
+    """A region in the state `snapshot_now()` once saw on the CPU, for work that is done again later."""
+    outside = snapshot_now()
+    _restore(snapshot)
+    autocast_increment_nesting()
+    try:
+        yield
+    finally:
+        if autocast_decrement_nesting() == 0:
+            clear_autocast_cache()
+        _restore(outside)
+
+
+def snapshot_now() -> tuple[bool, Any, bool]:
+    """What `replayed` needs to come back to the present state."""
+    return is_autocast_enabled("cpu"), state.dtypes["cpu"], state.cache_enabled
+
+
+def _restore(snapshot: tuple[bool, Any, bool]) -> None:
+    enabled, state.dtypes["cpu"], state.cache_enabled = snapshot
+    set_autocast_enabled("cpu", enabled)
 
 
 def _former(name: str, replacement: str, function: Callable) -> Callable:

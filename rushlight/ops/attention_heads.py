@@ -176,7 +176,7 @@ def merged(mask: Any, padding: Any, batch: int, keys: int) -> Any:
 def attend_with_weights(q: Any, k: Any, v: Any, mask: Any, dropout_p: float) -> tuple[Any, Any]:
     """Attention that also answers with the weights."""
     scores = (q * math.sqrt(1.0 / q.shape[-1])) @ k.transpose(-2, -1)
-    weights = find_op("softmax")(scores if mask is None else scores + mask, -1)
+    weights = find_op("softmax")(scores if mask is None else scores + mask.to(scores.dtype), -1)
     if dropout_p > 0:
         weights = find_op("dropout")(weights, dropout_p, True)
     return weights @ v, weights

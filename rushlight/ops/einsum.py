@@ -121,7 +121,7 @@ def multiply(a: Any, la: list[str], b: Any, lb: list[str], later: set[str]) -> t
     only_a, only_b = [c for c in la if c not in lb], [c for c in lb if c not in la]
     a = _expand(a, la, sizes)
     b = _expand(b, lb, sizes)
-    if not summed and not (only_a and only_b):
+    if not summed:
         order = batch + only_a + only_b
         return _aligned(a, la, order) * _aligned(b, lb, order), order
     x = a.permute([la.index(c) for c in batch + only_a + summed]).reshape([_count(a, la, batch), _count(a, la, only_a), _count(a, la, summed)])

@@ -347,6 +347,8 @@ class Tensordot(Composite):
         for d in left:
             inner *= a.shape[d]
         rows, cols = [a.shape[d] for d in keep_a], [b.shape[d] for d in keep_b]
+        if not rows and not cols:
+            return a.permute(left).reshape(-1).dot(b.permute(right).reshape(-1))
         x = a.permute(keep_a + left).reshape(_product(rows), inner)
         y = b.permute(right + keep_b).reshape(inner, _product(cols))
         return (x @ y).reshape(rows + cols)

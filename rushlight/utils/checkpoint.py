@@ -19,6 +19,7 @@ from typing import Any
 from .. import _C
 from ..autograd import Function, backward, enable_grad, no_grad
 from ..autograd.graph import saved_tensors_hooks
+from ..dispatch import autocast
 
 
 class CheckpointError(RuntimeError):
@@ -106,7 +107,7 @@ class CheckpointFunction(Function):
     def forward(ctx: Any, run_function: Callable, preserve_rng_state: bool, *args: Any) -> Any:
         check_backward_validity(args)
         ctx.run_function = run_function
-        ctx.random = RandomState(preserve_rng_state)
+        ctx.random, ctx.precision = RandomState(preserve_rng_state), autocast.snapshot_now()
         ctx.arguments = [None if isinstance(a, _C.Tensor) else a for a in args]
         ctx.places = [i for i, a in enumerate(args) if isinstance(a, _C.Tensor)]
         ctx.save_for_backward(*(args[i] for i in ctx.places))
@@ -124,7 +125,7 @@ class CheckpointFunction(Function):
         for i, t in zip(ctx.places, ctx.saved_tensors, strict=True):
             args[i] = t
         leaves = detach_variable(tuple(args))
-        with ctx.random.replayed(), enable_grad():
+        with ctx.random.replayed(), autocast.replayed(ctx.precision), enable_grad():
             outputs = ctx.run_function(*leaves)
         outputs = (outputs,) if isinstance(outputs, _C.Tensor) else outputs
         pairs = [(o, g) for o, g in zip(outputs, grads, strict=True) if isinstance(o, _C.Tensor) and o.requires_grad]
@@ -245,10 +246,10 @@ def _without_reentry(
     if determinism_check not in _DETERMINISM_CHECKS:
         raise ValueError(f"determinism_check should be one of {list(_DETERMINISM_CHECKS)}, but got {determinism_check}")
     forward_context, recompute_context = context_fn()
-    random = RandomState(preserve_rng_state)
+    random, precision = RandomState(preserve_rng_state), autocast.snapshot_now()
 
     def recompute() -> None:
-        with random.replayed(), recompute_context:
+        with random.replayed(), autocast.replayed(precision), recompute_context:
             function(*args, **kwargs)
 
     frame = _Frame(recompute, early_stop, _DETERMINISM_CHECKS[determinism_check], determinism_check != "none")
