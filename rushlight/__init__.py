@@ -153,9 +153,12 @@ if _collects:
 
 # One name per line: branches that add some do not collide.
 _SUBPACKAGES = frozenset((
+    "_dynamo",
+    "_jit_internal",
     "amp",
     "codegen",
     "compat",
+    "compiler",
     "cpu",
     "cuda",
     "datasets",
@@ -165,8 +168,10 @@ _SUBPACKAGES = frozenset((
     "fake",
     "fft",
     "func",
+    "futures",
     "fx",
     "hub",
+    "jit",
     "library",
     "linalg",
     "loops",
@@ -195,7 +200,7 @@ _SUBPACKAGES = frozenset((
 
 # Single names and the subpackage each is imported from at first use.
 _LAZY_NAMES = {
-    "vmap": "func", "SymInt": "fake", "SymFloat": "fake", "SymBool": "fake", "OutOfMemoryError": "cuda", "AcceleratorError": "cuda",
+    "vmap": "func", "compile": "compiler", "SymInt": "fake", "SymFloat": "fake", "SymBool": "fake", "OutOfMemoryError": "cuda", "AcceleratorError": "cuda",
     "TorchVersion": "version", "cond": "control_flow", "while_loop": "control_flow", "Stream": "streams", "Event": "streams",
     "save": "serialization", "load": "serialization", **dict.fromkeys(_STORAGE_NAMES, "storage"),
     "einsum": "ops.einsum", "get_printoptions": "printing", "set_printoptions": "printing",

@@ -25,7 +25,8 @@ CHECKED_FOLDERS = (PACKAGE, "csrc", "tests", "tools", "benchmarks", "docs", "exa
 # From the bottom up. A module may import only from lines before its own, or from its own package. Names on
 # one line do not see each other. `_C` is the native core; "" is rushlight/__init__.py itself.
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("errors", "version", "config", "settings", "show", "absent", "disk_cache", "late"),
+    ("errors", "version", "config", "settings", "show", "absent", "disk_cache", "late", "futures"),
+    ("_jit_internal",),
     ("_C",),
     ("shape",),
     ("assertions",),
@@ -62,10 +63,10 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("cpu",),
     ("testing",),
     ("fx",),
-    ("dynamo",),
+    ("dynamo", "_dynamo"),
     ("aot",),
     ("inductor",),
-    ("compile",),
+    ("compile", "compiler"),
     ("distributed", "cuda", "mps", "xpu", "mtia"),
     ("export", "onnx", "serve", "lazy", "jit", "quantization", "profiler", "package"),
     ("",),
@@ -76,7 +77,7 @@ RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 
 FORBIDDEN_NAMES = {"utils", "util", "helpers", "helper", "common", "misc"}
 # PyTorch's own public names, which compatibility obliges us to keep.
-PUBLIC_NAMES = {"rushlight/utils", "rushlight/nn/utils", "rushlight/nn/modules/utils", "rushlight/autograd/utils"}
+PUBLIC_NAMES = {"rushlight/utils", "rushlight/nn/utils", "rushlight/nn/modules/utils", "rushlight/autograd/utils", "rushlight/_dynamo/utils"}
 
 # Start-up budget: `import rushlight` must not load these, so nothing it reaches may import them eagerly.
 HEAVY = {"numpy", "llvmlite", "scipy_openblas64", "hypothesis", "torch"}

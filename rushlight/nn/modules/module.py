@@ -7,6 +7,7 @@ Calling and reading attributes have quick paths in the core (`csrc/quick_module.
 
 from __future__ import annotations
 
+import importlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, Self
@@ -447,8 +448,8 @@ class Module(State, Hooks):
                 param.grad.zero_()
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
-        """Compile the forward of this module."""
-        raise NotImplementedError("Module.compile: not supported yet; call the module without it, the results are the same")
+        """Compile calls of this module in place, with the options of `compile()`, which also says what that means today."""
+        importlib.import_module("._dynamo.eval_frame", __name__.partition(".")[0]).compile_function(self.forward, *args, **kwargs)
 
     # Text
 

@@ -1,0 +1,59 @@
+"""The register of compile backends: names, and functions from a graph and example inputs to a callable.
+
+Enters: `register_backend`. Leaves: names for `compile(backend=...)`. Refuses: names nobody registered. Backends need captured graphs, of
+which there are none yet: `eager` runs as it promises, the others are accepted as names and run uncompiled (`eval_frame` warns).
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .exc import InvalidBackend
+
+# PyTorch's own names that this framework will serve, with PyTorch's tags.
+_BUILTIN: dict[str, tuple[str, ...]] = {
+    "inductor": (), "cudagraphs": (), "eager": ("debug",), "eager_noexcept": ("debug",), "aot_eager": ("debug",),
+    "aot_eager_decomp_partition": ("debug",), "aot_ts": ("debug",), "ts": ("debug",), "onnxrt": (), "openxla": (), "tvm": (),
+}  # fmt: skip
+EAGER = frozenset(("eager", "eager_noexcept"))
+_registered: dict[str, tuple[Callable, tuple[str, ...]]] = {}
+
+
+def register_backend(compiler_fn: Callable | None = None, name: str | None = None, tags: Sequence[str] = ()) -> Callable:
+    """Register a compile function under its name (or `name`)."""
+    if compiler_fn is None:
+        return functools.partial(register_backend, name=name, tags=tags)
+    name = name or compiler_fn.__name__
+    assert name not in _registered, f"duplicate name: {name}"
+    _registered[name] = (compiler_fn, tuple(tags))
+    return compiler_fn
+
+
+def list_backends(exclude_tags: Sequence[str] | None = ("debug", "experimental")) -> list[str]:
+    """The names a compile call may give, those with excluded tags left out."""
+    known = {**_BUILTIN, **{name: tags for name, (_, tags) in _registered.items()}}
+    excluded = set(exclude_tags or ())
+    return sorted(name for name, tags in known.items() if not excluded & set(tags))
+
+
+def lookup_backend(backend: str | Callable) -> Any:
+    """The compile function of a name; a function is its own."""
+    if not isinstance(backend, str):
+        return backend
+    if backend in _registered:
+        return _registered[backend][0]
+    check_name(backend)
+    return run_as_it_is
+
+
+def check_name(name: str) -> None:
+    """Raise for a name nobody registered."""
+    if name not in _BUILTIN and name not in _registered:
+        raise InvalidBackend(name, list_backends(None))
+
+
+def run_as_it_is(gm: Any, example_inputs: Sequence[Any], **options: Any) -> Callable:
+    """The `eager` backend: a captured graph runs as it is."""
+    return gm.forward

@@ -1,0 +1,137 @@
+"""Marks on functions and tensors that tell graph capture what to do.
+
+Enters: functions, modules, tensors. Leaves: the same objects, marked where PyTorch leaves a mark: with no capture, code marked as not to be
+compiled and code that may be runs alike. Refuses: arguments PyTorch refuses.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from .._C import Tensor
+from . import config
+
+_STANCES = frozenset(("default", "force_eager", "eager_on_recompile", "fail_on_recompile", "eager_then_compile", "aot_eager_then_compile"))
+stance = "default"
+
+
+def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None, wrapping: bool = True) -> Any:
+    """Not to be compiled, and with `recursive` neither is what it calls. Usable bare, with arguments, on functions and modules."""
+    if fn is None:
+        return functools.partial(disable, recursive=recursive, reason=reason, wrapping=wrapping)
+    if not callable(fn):
+        raise AssertionError(f"disable: expected a callable, got {type(fn).__name__}")
+    with contextlib.suppress(AttributeError, TypeError):   # built-in functions cannot be marked, and need not be
+        fn._torchdynamo_disable = True
+        fn._torchdynamo_disable_msg = reason
+    return fn
+
+
+def _marked(name: str, doc: str) -> Callable[[Any], Any]:
+    def mark(fn: Any) -> Any:
+        for one in fn if isinstance(fn, (list, tuple)) else (fn,):
+            if not callable(one):
+                raise AssertionError(f"{name} expects a callable, got {type(one).__name__}")
+        return fn
+
+    mark.__name__ = mark.__qualname__ = name
+    mark.__doc__ = doc
+    return mark
+
+
+allow_in_graph = _marked("allow_in_graph", "A call to put in the graph as it is, not to be looked into.")
+disallow_in_graph = _marked("disallow_in_graph", "A call not to be put in a graph.")
+forbid_in_graph = _marked("forbid_in_graph", "A call at which capture must raise.")
+assume_constant_result = _marked("assume_constant_result", "A call whose result is the same each time.")
+nonstrict_trace = _marked("nonstrict_trace", "A call to trace by running it.")
+run = _marked("run", "Use what is compiled, compile nothing new.")
+dont_skip_tracing = _marked("dont_skip_tracing", "A function to capture although it belongs to a library.")
+
+
+def substitute_in_graph(original_fn: Callable, *, can_constant_fold_through: bool = False, skip_signature_check: bool = False, is_embedded_type: bool = False) -> Callable:
+    """Decorator: capture this function in place of `original_fn`."""
+    if not callable(original_fn):
+        raise TypeError(f"substitute_in_graph expects a function but got {type(original_fn)}")
+    return lambda traceable_fn: traceable_fn
+
+
+def graph_break(msg: str = "") -> None:
+    """End the captured graph here."""
+
+
+def skip_frame(msg: str = "") -> None:
+    """Do not capture the function that calls this."""
+
+
+@contextlib.contextmanager
+def error_on_graph_break(error: bool) -> Iterator[None]:
+    """Whether a break in the graph is an error inside."""
+    yield
+
+
+def patch_dynamo_config(arg1: Any = None, arg2: Any = None, **kwargs: Any) -> Any:
+    """`config.patch` for the code of a block or function."""
+    return config.patch(arg1, arg2, **kwargs)
+
+
+def _mark_dims(name: str, t: Any, index: Any) -> None:
+    if not isinstance(t, Tensor):
+        raise TypeError(f"{name}: expected a tensor, got {type(t).__name__}")
+    for dim in index if isinstance(index, (list, tuple)) else () if index is None else (index,):
+        if not -t.ndim <= dim < max(t.ndim, 1):
+            raise IndexError(f"{name}: dim {dim} is out of range for a tensor of {t.ndim} dims")
+
+
+def mark_dynamic(t: Tensor, index: int | list[int] | tuple[int, ...], *, hint_override: int | None = None, min: int | None = None, max: int | None = None,
+                 specialize_on: Any = None) -> None:  # fmt: skip
+    """These sizes vary from call to call."""
+    _mark_dims("mark_dynamic", t, index)
+
+
+def maybe_mark_dynamic(t: Tensor, index: int | list[int] | tuple[int, ...]) -> None:
+    """These sizes may vary from call to call."""
+    _mark_dims("maybe_mark_dynamic", t, index)
+
+
+def mark_static(t: Any, index: int | list[int] | tuple[int, ...] | None = None) -> None:
+    """These sizes stay; for a module class, its integer attributes do."""
+    if isinstance(t, Tensor):
+        _mark_dims("mark_static", t, index)
+
+
+def mark_static_address(t: Any, guard: bool = False) -> None:
+    """This tensor stays where it is in memory."""
+    if not isinstance(t, Tensor):
+        raise TypeError(f"mark_static_address expects a tensor but received {type(t).__name__}")
+
+
+class set_stance:  # noqa: N801 - PyTorch's name
+    """What compiled functions do from now on, in a `with` block, or in a function decorated with it."""
+
+    def __init__(self, stance: str = "default", *, skip_guard_eval_unsafe: bool = False, force_backend: Any = None) -> None:
+        if stance not in _STANCES:
+            raise RuntimeError(f"invalid torch.compile stance '{stance}'; expected one of {sorted(_STANCES)}")
+        if force_backend is not None and stance != "default":
+            raise RuntimeError("non-default stance cannot have force_backend set")
+        self.stance = stance
+        self._before = globals()["stance"]
+        globals()["stance"] = stance
+
+    def __enter__(self) -> None:
+        globals()["stance"] = self.stance
+
+    def __exit__(self, *exc: object) -> None:
+        globals()["stance"] = self._before
+
+    def __call__(self, fn: Callable) -> Callable:
+        globals()["stance"] = self._before     # as a decorator it is for the function alone
+
+        @functools.wraps(fn)
+        def within(*args: Any, **kwargs: Any) -> Any:
+            with set_stance(self.stance):
+                return fn(*args, **kwargs)
+
+        return within

@@ -1,0 +1,12 @@
+"""Small questions about capture that libraries ask."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .eval_frame import is_dynamo_supported
+
+
+def is_compile_supported(device_type: Any) -> bool:
+    """Whether `compile()` makes code for a device: not yet for any."""
+    return is_dynamo_supported()

@@ -1,0 +1,195 @@
+"""rushlight.jit: TorchScript's names, run as Python.
+
+Until TorchScript itself is here, decorated code runs eagerly, which is what PyTorch does with PYTORCH_JIT=0: `script` returns what it is
+given, `is_scripting()` is False, `fork` runs at once. `trace` records the calls of one run as a graph. What needs TorchScript's own
+form (`save`, `load`, `graph`, `code`) raises NotImplementedError when used.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import typing
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from .._jit_internal import (
+    Future,
+    _drop,
+    _IgnoreContextManager,
+    _isinstance,
+    _overload,
+    _overload_method,
+    export,
+    ignore,
+    is_scripting,
+    unused,
+)  # fmt: skip
+from ..absent import absent
+from ._script import (
+    Attribute,
+    CompilationUnit,
+    RecursiveScriptClass,
+    RecursiveScriptModule,
+    ScriptFunction,
+    ScriptModule,
+    ScriptWarning,
+    interface,
+    script,
+    script_if_tracing,
+    script_method,
+)  # fmt: skip
+from ._trace import (
+    TopLevelTracedModule,
+    TracedModule,
+    TracerWarning,
+    TracingCheckError,
+    is_tracing,
+    trace,
+    trace_module,
+)
+
+__all__ = [
+    "Attribute", "CompilationUnit", "Error", "Final", "Future", "RecursiveScriptClass", "RecursiveScriptModule", "ScriptFunction", "ScriptModule",
+    "ScriptWarning", "TopLevelTracedModule", "TracedModule", "TracerWarning", "TracingCheckError", "annotate", "enable_onednn_fusion", "export",
+    "export_opnames", "fork", "freeze", "fuser", "ignore", "interface", "is_scripting", "is_tracing", "isinstance", "last_executed_optimized_graph",
+    "load", "onednn_fusion_enabled", "optimize_for_inference", "optimized_execution", "run_frozen_optimizations", "save", "script",
+    "script_if_tracing", "script_method", "set_fusion_strategy", "strict_fusion", "trace", "trace_module", "unused", "wait",
+]  # fmt: skip
+
+_MISSING = "TorchScript's own form of programs is not written yet"
+_drop, _overload, _overload_method, _IgnoreContextManager, _script_if_tracing = _drop, _overload, _overload_method, _IgnoreContextManager, script_if_tracing
+ONNXTracedModule = absent("torch.jit", "ONNXTracedModule", _MISSING)
+_fusion = {"strategy": [("STATIC", 2), ("DYNAMIC", 10)], "onednn": False}
+
+
+class Error(RuntimeError):
+    """What compiled TorchScript raises in place of Python's exceptions."""
+
+
+def annotate(the_type: Any, the_value: Any) -> Any:
+    """Tell the script compiler the type of a value; in Python, the value."""
+    return the_value
+
+
+def isinstance(obj: Any, target_type: Any) -> bool:  # noqa: A001 - PyTorch's name
+    """isinstance that also takes annotations such as `List[int]`."""
+    return _isinstance(obj, target_type)
+
+
+def fork(func: Callable, *args: Any, **kwargs: Any) -> Future:
+    """Start a call and answer with its future. In Python it runs at once."""
+    done: Future = Future()
+    done.set_result(func(*args, **kwargs))
+    return done
+
+
+def wait(future: Future) -> Any:
+    """The result of a fork."""
+    return future.wait()
+
+
+_fork, _wait = fork, wait
+
+
+def _await(func: Callable, *args: Any, **kwargs: Any) -> Future:
+    return fork(func, *args, **kwargs)
+
+
+def _awaitable_wait(aw: Future) -> Any:
+    return aw.wait()
+
+
+def save(m: Any, f: Any, _extra_files: dict[str, Any] | None = None) -> None:
+    """Refused: a TorchScript archive holds compiled code."""
+    raise NotImplementedError(f"jit.save: {_MISSING}. Save the weights with torch.save(m.state_dict(), f).")
+
+
+def load(f: Any, map_location: Any = None, _extra_files: dict[str, Any] | None = None, _restore_shapes: bool = False) -> Any:
+    """Refused: a TorchScript archive holds compiled code."""
+    raise NotImplementedError(f"jit.load: {_MISSING}, so archives made by torch.jit.save cannot be run. Load a state_dict with torch.load instead.")
+
+
+def freeze(mod: Any, preserved_attrs: list[str] | None = None, optimize_numerics: bool = True) -> Any:
+    """A copy of a module in eval mode that no longer follows changes of the original's parameters."""
+    import copy
+
+    if mod.training:
+        raise RuntimeError("Freezing is currently only implemented for modules in eval mode. Please call .eval() on your module before freezing.")
+    frozen = copy.deepcopy(mod)
+    for parameter in frozen.parameters():
+        parameter.requires_grad_(False)
+    return frozen
+
+
+def run_frozen_optimizations(mod: Any, optimize_numerics: bool = True, preserved_methods: list[str] | None = None) -> None:
+    """Rewrites of a frozen program's graph: there is none to rewrite, and results stay the same."""
+
+
+def optimize_for_inference(mod: Any, other_methods: list[str] | None = None) -> Any:
+    """The frozen module. Rewrites that would only change its speed are not made."""
+    return freeze(mod) if not mod.training and any(p.requires_grad for p in mod.parameters()) else mod
+
+
+def export_opnames(m: Any) -> list[str]:
+    """Refused: it lists the ops of a compiled program."""
+    raise NotImplementedError(f"jit.export_opnames: {_MISSING}")
+
+
+def last_executed_optimized_graph() -> Any:
+    """Refused: it shows a compiled program."""
+    raise NotImplementedError(f"jit.last_executed_optimized_graph: {_MISSING}")
+
+
+@contextlib.contextmanager
+def optimized_execution(should_optimize: bool) -> Iterator[None]:
+    """Whether compiled programs are optimised inside; Python runs as it is."""
+    yield
+
+
+@contextlib.contextmanager
+def fuser(name: str) -> Iterator[None]:
+    """Which fuser compiled programs use inside; Python runs as it is."""
+    if name not in ("fuser0", "fuser1", "fuser2", "fuser3"):
+        raise Exception(f"unrecognized fuser option (name: {name})")  # noqa: TRY002 - as PyTorch raises
+    yield
+
+
+def set_fusion_strategy(strategy: list[tuple[str, int]]) -> list[tuple[str, int]]:
+    """Keep a fusion strategy for compiled programs, and answer with the one before."""
+    before, _fusion["strategy"] = _fusion["strategy"], list(strategy)
+    return before
+
+
+def enable_onednn_fusion(enabled: bool) -> None:
+    """Keep whether compiled programs fuse with oneDNN."""
+    _fusion["onednn"] = bool(enabled)
+
+
+def onednn_fusion_enabled() -> bool:
+    """Whether that was asked for."""
+    return _fusion["onednn"]
+
+
+class strict_fusion:  # noqa: N801 - PyTorch's name
+    """Inside, compiled code must fuse; Python runs as it is."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *exc: object) -> None:
+        pass
+
+
+def _flatten(tree: Any) -> tuple[tuple[Any, ...], Any]:
+    from ..utils._pytree import tree_flatten
+
+    leaves, spec = tree_flatten(tree)
+    return tuple(leaves), spec
+
+
+def _unwrap_optional(x: Any) -> Any:
+    assert x is not None, "Unwrapping null optional"
+    return x
+
+
+Optional, List, Dict = typing.Optional, typing.List, typing.Dict  # noqa: UP006
