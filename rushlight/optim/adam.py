@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import _C
 from .._C import Tensor
-from ..op import find_op
-from .optimizer import ParamsT, _get_scalar_dtype, _to_scalar
-from .rule import Numbers, Rule, RuledOptimizer, functional_update
+from .optimizer import ParamsT, _to_scalar
+from .rule import Numbers, Rule, RuledOptimizer, check_at_least_zero, check_betas, check_fused, functional_update
 
 
 class AdamRule(Rule):
@@ -17,7 +15,7 @@ class AdamRule(Rule):
     names = ("lr", "correction", "eps", "beta1", "beta2", "weight_decay")
 
     def choices(self, hyper: dict[str, Any]) -> tuple:
-        return hyper["amsgrad"], hyper["maximize"], hyper["weight_decay"] != 0, hyper["decoupled_weight_decay"]
+        return hyper["amsgrad"], hyper["maximize"], bool(hyper["weight_decay"] != 0), hyper["decoupled_weight_decay"]
 
     def state(self, choices: tuple) -> tuple[str, ...]:
         return ("exp_avg", "exp_avg_sq", "max_exp_avg_sq") if choices[0] else ("exp_avg", "exp_avg_sq")
@@ -44,36 +42,16 @@ class AdamRule(Rule):
 RULE = AdamRule()
 
 
-def check_rates(lr: Any, foreach: bool | None, capturable: bool) -> None:
-    """Refuse a learning rate no optimizer can use."""
-    if isinstance(lr, Tensor):
-        if foreach and not capturable:
-            raise ValueError("lr as a Tensor is not supported for capturable=False and foreach=True")
-        if lr.numel() != 1:
-            raise ValueError("Tensor lr must be 1-element")
-    if not 0.0 <= lr:
-        raise ValueError(f"Invalid learning rate: {lr}")
-
-
-def check_betas(betas: tuple[Any, Any], foreach: bool | None, capturable: bool) -> None:
-    """Refuse betas outside [0, 1), of two kinds, or as tensors where PyTorch takes none."""
-    for i, beta in enumerate(betas):
-        if not 0.0 <= beta < 1.0:
-            raise ValueError(f"Invalid beta parameter at index {i}: {beta}")
+def check_tensor_options(lr: Any, betas: tuple[Any, Any], foreach: bool | None, capturable: bool) -> None:
+    """Refuse options that are tensors where PyTorch takes none."""
     if not (all(isinstance(b, float) for b in betas) or all(isinstance(b, Tensor) for b in betas)):
         raise ValueError("betas must be either both floats or both Tensors")
-    for i, beta in enumerate(betas):
-        if isinstance(beta, Tensor):
-            if not capturable and foreach:
-                raise ValueError(f"betas[{i}] as a Tensor is not supported for capturable=False and foreach=True")
-            if beta.numel() != 1:
-                raise ValueError(f"Tensor betas[{i}] must be 1-element")
-
-
-def new_step(group: dict[str, Any], p: Tensor, value: float = 0.0) -> Tensor:
-    """A step count: with the parameter if the group is fused or capturable, else on the host."""
-    near = group.get("capturable") or group.get("fused")
-    return find_op("full")((), value, dtype=_get_scalar_dtype(is_fused=group.get("fused")), device=p.device if near else _C.device("cpu"))
+    for name, value in (("lr", lr), ("betas[0]", betas[0]), ("betas[1]", betas[1])):
+        if isinstance(value, Tensor):
+            if foreach and not capturable:
+                raise ValueError(f"{name} as a Tensor is not supported for capturable=False and foreach=True")
+            if value.numel() != 1:
+                raise ValueError(f"Tensor {name} must be 1-element")
 
 
 class Adam(RuledOptimizer):
@@ -84,48 +62,22 @@ class Adam(RuledOptimizer):
     """
 
     _rule = RULE
+    _later = {"amsgrad": False, "maximize": False, "foreach": None, "capturable": False, "differentiable": False, "fused": None,
+              "decoupled_weight_decay": False}  # fmt: skip
 
     def __init__(self, params: ParamsT, lr: float | Tensor = 1e-3, betas: tuple[float | Tensor, float | Tensor] = (0.9, 0.999),
                  eps: float = 1e-8, weight_decay: float = 0, amsgrad: bool = False, *, foreach: bool | None = None, maximize: bool = False,
                  capturable: bool = False, differentiable: bool = False, fused: bool | None = None,
                  decoupled_weight_decay: bool = False) -> None:  # fmt: skip
-        check_rates(lr, foreach, capturable)
-        if not 0.0 <= eps:
-            raise ValueError(f"Invalid epsilon value: {eps}")
-        for i, beta in enumerate(betas):
-            if not 0.0 <= beta < 1.0:
-                raise ValueError(f"Invalid beta parameter at index {i}: {beta}")
-        if not 0.0 <= weight_decay:
-            raise ValueError(f"Invalid weight_decay value: {weight_decay}")
-        check_betas(betas, foreach, capturable)
+        check_at_least_zero(learning_rate=lr, eps=eps)
+        check_betas(betas)
+        check_at_least_zero(weight_decay=weight_decay)
+        check_tensor_options(lr, betas, foreach, capturable)
         defaults = {"lr": lr, "betas": tuple(map(_to_scalar, betas)), "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad,
                     "maximize": maximize, "foreach": foreach, "capturable": capturable, "differentiable": differentiable,
                     "fused": fused, "decoupled_weight_decay": decoupled_weight_decay}  # fmt: skip
         super().__init__(params, defaults)
-        if fused:
-            if differentiable:
-                raise RuntimeError("`fused` does not support `differentiable`")
-            self._step_supports_amp_scaling = True
-            if foreach:
-                raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        for group in self.param_groups:
-            for key in ("amsgrad", "maximize", "capturable", "differentiable", "decoupled_weight_decay"):
-                group.setdefault(key, False)
-            for key in ("foreach", "fused"):
-                group.setdefault(key, None)
-            for p in group["params"]:
-                kept = self.state.get(p)
-                if kept and not isinstance(kept["step"], Tensor):
-                    kept["step"] = new_step(group, p, float(kept["step"]))
-
-    def _begin(self, group: dict[str, Any], p: Tensor, state: dict[str, Any]) -> None:
-        zeros = find_op("zeros_like")
-        state["step"] = new_step(group, p)
-        for key in self._rule.state(self._rule.choices(group)):
-            state[key] = zeros(p)
+        check_fused(self, fused, foreach, differentiable)
 
     def _check_group(self, group: dict[str, Any]) -> None:
         if group["foreach"] and isinstance(group["lr"], Tensor) and not group["capturable"]:

@@ -12,11 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from .. import _C
 from .._C import Tensor
 from ..autograd.grad_mode import enable_grad, no_grad
 from ..op import find_op
 from ..op.multi_tensor import multi_tensor_update
-from .optimizer import Optimizer, _device_dtype_check_for_fused, _get_capturable_supported_devices
+from .optimizer import Optimizer, _device_dtype_check_for_fused, _get_capturable_supported_devices, _get_scalar_dtype
 
 
 class TensorMath:
@@ -43,15 +44,17 @@ class TensorMath:
         return x.clamp(low, high)
 
     @staticmethod
-    def gt(a: Tensor, b: Any) -> Tensor:
+    def gt(a: Any, b: Any) -> Any:
         return a > b
 
     @staticmethod
-    def lt(a: Tensor, b: Any) -> Tensor:
+    def lt(a: Any, b: Any) -> Any:
         return a < b
 
     @staticmethod
-    def where(condition: Tensor, a: Any, b: Any) -> Tensor:
+    def where(condition: Any, a: Any, b: Any) -> Any:
+        if not isinstance(condition, Tensor):
+            return a if condition else b
         return find_op("where")(condition, a, b)
 
 
@@ -66,7 +69,7 @@ class Rule:
     """An update. Options are read from `hyper`, a parameter group or a dict like one.
 
     `scalars` names the state of one element, `names` the numbers `expr` reads; `numbers(hyper, *scalars)` gives the new
-    scalars and then those numbers, from floats or, when differentiating, from tensors. `choices(hyper)` are the options that
+    scalars and then those numbers; tensors among the options may make them tensors. `choices(hyper)` are the options that
     change the expression itself; `state(choices)` names the state tensors shaped like the parameter.
     """
 
@@ -133,9 +136,9 @@ class Rule:
         """The same update through ordinary ops."""
         records = is_recorded(hyper)
         cells = [state[key] for key in self.scalars]
-        made = self.numbers(hyper, *(cell.clone() if records else cell.item() for cell in cells))
+        made = self.numbers(hyper, *(cell.item() for cell in cells))
         for cell, value in zip(cells, made, strict=False):
-            cell.copy_(value) if isinstance(value, Tensor) else cell.fill_(value)
+            cell.copy_(value.detach()) if isinstance(value, Tensor) else cell.fill_(value)
         if "grad_scale" in hyper:
             grad.div_(hyper["grad_scale"])
         tensors = [param, *(state[key] for key in self.state(choices))]
@@ -151,7 +154,7 @@ class Rule:
 
 
 def is_recorded(hyper: dict[str, Any]) -> bool:
-    """Whether the step itself is differentiated, so that numbers stay tensors."""
+    """Whether autograd records the step, so that numbers which are tensors stay so."""
     return bool(hyper.get("differentiable"))
 
 
@@ -184,14 +187,62 @@ def skips(hyper: dict[str, Any]) -> bool:
     return found is not None and bool(found)
 
 
+def check_at_least_zero(**values: Any) -> None:
+    """Refuse negative options and tensors of several elements; `learning_rate` reads "learning rate" in the message."""
+    for name, value in values.items():
+        if name == "learning_rate" and isinstance(value, Tensor) and value.numel() != 1:
+            raise ValueError("Tensor lr must be 1-element")
+        if not 0.0 <= value:
+            label = {"learning_rate": "learning rate", "eps": "epsilon value"}.get(name, f"{name} value")
+            raise ValueError(f"Invalid {label}: {value}")
+
+
+def check_betas(betas: tuple[Any, Any]) -> None:
+    """Refuse betas outside [0, 1)."""
+    for i, beta in enumerate(betas):
+        if not 0.0 <= beta < 1.0:
+            raise ValueError(f"Invalid beta parameter at index {i}: {beta}")
+
+
+def check_fused(optimizer: Optimizer, fused: bool | None, foreach: bool | None, differentiable: bool) -> None:
+    """Refuse options that exclude `fused`; a fused optimizer takes the scale of a gradient scaler."""
+    if fused:
+        if differentiable:
+            raise RuntimeError("`fused` does not support `differentiable`")
+        optimizer._step_supports_amp_scaling = True
+        if foreach:
+            raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
+
+
+def new_scalar(group: dict[str, Any], p: Tensor, value: float = 0.0) -> Tensor:
+    """State of one element: with the parameter if the group is fused or capturable, else on the host."""
+    near = group.get("capturable") or group.get("fused")
+    return find_op("full")((), value, dtype=_get_scalar_dtype(is_fused=group.get("fused")), device=p.device if near else _C.device("cpu"))
+
+
 class RuledOptimizer(Optimizer):
-    """An optimizer whose step is a rule. Subclasses give `_rule` and `_begin`."""
+    """An optimizer whose step is a rule. Subclasses give `_rule`, and `_later`: options that saved state may lack."""
 
     _rule: Rule
+    _later: dict[str, Any] = {}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        for group in self.param_groups:
+            for key, value in self._later.items():
+                group.setdefault(key, value)
+            for p in group["params"]:
+                kept = self.state.get(p) or {}
+                for key in self._rule.scalars:   # numbers, in state saved by PyTorch before 1.12
+                    if key in kept and not isinstance(kept[key], Tensor):
+                        kept[key] = new_scalar(group, p, float(kept[key]))
 
     def _begin(self, group: dict[str, Any], p: Tensor, state: dict[str, Any]) -> None:
-        """Fill the state of a parameter that gets its first gradient."""
-        raise NotImplementedError
+        """Fill the state of a parameter that gets its first gradient: zeros, unless a subclass knows better."""
+        for key in self._rule.scalars:
+            state[key] = new_scalar(group, p)
+        for key in self._rule.state(self._rule.choices(group)):
+            state[key] = find_op("zeros_like")(p)
 
     def _first_hyper(self, group: dict[str, Any]) -> dict[str, Any]:
         """Options of a parameter's first update, where they differ."""
@@ -246,6 +297,3 @@ class RuledOptimizer(Optimizer):
         if any(p.grad.is_sparse for p in params):
             raise RuntimeError(f"{type(self).__name__} does not support sparse gradients")
         return params
-
-
-__all__ = ["Numbers", "Rule", "RuledOptimizer", "TensorMath", "functional_update"]

@@ -7,7 +7,7 @@ from typing import Any
 from .._C import Tensor
 from ..op import find_op
 from .optimizer import ParamsT, _device_dtype_check_for_fused
-from .rule import Numbers, Rule, RuledOptimizer, functional_update
+from .rule import Numbers, Rule, RuledOptimizer, check_at_least_zero, check_fused, functional_update
 
 
 class SGDRule(Rule):
@@ -15,7 +15,7 @@ class SGDRule(Rule):
     names = ("lr", "weight_decay", "momentum", "share")
 
     def choices(self, hyper: dict[str, Any]) -> tuple:
-        return hyper["momentum"] != 0, hyper["nesterov"], hyper["maximize"], hyper["weight_decay"] != 0
+        return hyper["momentum"] != 0, hyper["nesterov"], hyper["maximize"], bool(hyper["weight_decay"] != 0)
 
     def state(self, choices: tuple) -> tuple[str, ...]:
         return ("momentum_buffer",) if choices[0] else ()
@@ -44,38 +44,21 @@ class SGD(RuledOptimizer):
     """
 
     _rule = RULE
+    _later = {"nesterov": False, "maximize": False, "foreach": None, "differentiable": False, "fused": False}
 
     def __init__(self, params: ParamsT, lr: float | Tensor = 1e-3, momentum: float = 0, dampening: float = 0,
                  weight_decay: float | Tensor = 0, nesterov: bool = False, *, maximize: bool = False, foreach: bool | None = None,
                  differentiable: bool = False, fused: bool | None = None) -> None:  # fmt: skip
-        if isinstance(lr, Tensor) and lr.numel() != 1:
-            raise ValueError("Tensor lr must be 1-element")
-        for label, value in (("learning rate", lr), ("momentum value", momentum), ("weight_decay value", weight_decay)):
-            if value < 0.0:
-                raise ValueError(f"Invalid {label}: {value}")
+        check_at_least_zero(learning_rate=lr, momentum=momentum, weight_decay=weight_decay)
         if nesterov and (momentum <= 0 or dampening != 0):
             raise ValueError("Nesterov momentum requires a momentum and zero dampening")
         defaults = {"lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay, "nesterov": nesterov,
                     "maximize": maximize, "foreach": foreach, "differentiable": differentiable, "fused": fused}  # fmt: skip
         super().__init__(params, defaults)
-        if fused:
-            self._step_supports_amp_scaling = True
-            if differentiable:
-                raise RuntimeError("`fused` does not support `differentiable`")
-            if foreach:
-                raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        for group in self.param_groups:
-            for key, value in (("nesterov", False), ("maximize", False), ("foreach", None), ("differentiable", False), ("fused", False)):
-                group.setdefault(key, value)
+        check_fused(self, fused, foreach, differentiable)
 
     def _is_begun(self, group: dict[str, Any], p: Tensor) -> bool:
         return group["momentum"] == 0 or self.state[p].get("momentum_buffer") is not None
-
-    def _begin(self, group: dict[str, Any], p: Tensor, state: dict[str, Any]) -> None:
-        state["momentum_buffer"] = find_op("zeros_like")(p)
 
     def _check_group(self, group: dict[str, Any]) -> None:
         if group["fused"]:
