@@ -17,7 +17,7 @@ from . import (  # noqa: F401
     op,
     ops,
     overrides as _overrides,
-    tensor as _tensor,
+    tensor as _tensor_methods,
     version as _version,
 )
 from ._C import (

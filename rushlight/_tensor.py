@@ -7,15 +7,17 @@ tensors computed in a graph.
 from __future__ import annotations
 
 import copy
+import itertools
 import warnings
 from collections import OrderedDict
 from typing import Any
 
 from . import _C, _utils
 from ._C import Tensor, UntypedStorage
+from .op import find_op
 from .ops.nested import container as _nested
 from .ops.sparse import container as _sparse
-from .shape import sparse_coo
+from .shape import sparse_coo, strided
 from .storage import STORAGE_NAMES, TypedStorage, deepcopy_storage, face_of
 
 # --- pickling -----------------------------------------------------------------------------------------------------------
@@ -36,7 +38,7 @@ def _reduce_plain(t: Tensor) -> tuple:
     if isinstance(t, _sparse.SparseTensor):
         return _reduce_sparse(t)
     if isinstance(t, _nested.NestedTensor):
-        return _nested.NestedTensor.__reduce_ex__(t, 2)
+        return _reduce_nested(t)
     geometry = (tuple(t.shape), tuple(t.stride()))
     if t.is_meta:
         return _utils._rebuild_meta_tensor_no_storage, (t.dtype, *geometry, t.requires_grad)
@@ -56,6 +58,20 @@ def _reduce_sparse(t: Any) -> tuple:
     if t._layout is sparse_coo:
         parts = (*parts, t.is_coalesced())
     return _utils._rebuild_sparse_tensor, (t._layout, parts)
+
+
+def _reduce_nested(t: Any) -> tuple:
+    """Components one after another for the strided layout; values and offsets for the jagged one."""
+    if t._layout is not strided:
+        parts = {"values": t._held, "offsets": t._starts, "lengths": t._sizes, "_ragged_idx": t._ragged, "_metadata_cache": {},
+                 "requires_grad": t.requires_grad}  # fmt: skip
+        return _rebuild_from_type_v2, (_utils._rebuild_njt, type(t), (parts,), {})
+    parts = [part.contiguous() for part in t.detach().unbind()]
+    sizes, strides = [list(p.shape) for p in parts], [list(p.stride()) for p in parts]
+    offsets = [*itertools.accumulate((p.numel() for p in parts), initial=0)][: len(parts)]
+    buffer = find_op("cat")([p.reshape(-1) for p in parts]) if parts else _C.empty((0,), None, t.dtype, t.device)
+    numbers = (_C.from_data(data, _C.int64, None) for data in (sizes, strides, offsets))
+    return _utils._rebuild_nested_tensor, (buffer, *numbers)
 
 
 def reduce_tensor(self: Tensor, protocol: int) -> tuple:
@@ -79,6 +95,8 @@ def _split(reduced: tuple, cls: type) -> tuple:
 def _rebuild_from_type_v2(func: Any, new_type: type, args: tuple, state: Any) -> Tensor:
     """A tensor of a subclass, or with attributes of its own."""
     made = func(*args)
+    if isinstance(made, _nested.NestedTensor):    # complete already; the state speaks of PyTorch's own parts
+        return made
     if type(made) is not new_type:
         made = made.as_subclass(new_type)
     setter = type(made).__setstate__

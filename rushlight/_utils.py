@@ -15,6 +15,7 @@ from typing import Any
 from . import _C
 from ._C import Tensor, UntypedStorage
 from .op import find_op
+from .ops.nested.container import start as start_nested
 from .ops.sparse.container import COMPRESSED
 from .shape import sparse_coo
 
@@ -25,6 +26,7 @@ class _Ongoing(threading.local):
     skip_data: bool = False
     materialize_fake_tensors: bool = False
     map_location: Any = None
+    unchecked: list | None = None    # sparse tensors whose elements are not there yet: the old format ends with them
 
 
 ongoing = _Ongoing()
@@ -116,13 +118,28 @@ def _rebuild_qtensor(*args: Any) -> Tensor:
 
 def _rebuild_sparse_tensor(layout: Any, data: tuple) -> Tensor:
     """A sparse tensor from its indices and values, which are checked against its size."""
+    if layout is not sparse_coo and layout not in COMPRESSED:
+        raise NotImplementedError(f"rebuilding sparse tensor for layout {layout}")
+    later = ongoing.unchecked is not None
+    made = _sparse_of(layout, data, not later)
+    if later:
+        ongoing.unchecked.append((layout, data))
+    return made
+
+
+def _sparse_of(layout: Any, data: tuple, check: bool) -> Tensor:
     if layout is sparse_coo:
         indices, values, size, *rest = data
-        return find_op("sparse_coo_tensor")(indices, values, tuple(size), check_invariants=True, is_coalesced=rest[0] if rest else None)
-    if layout not in COMPRESSED:
-        raise NotImplementedError(f"rebuilding sparse tensor for layout {layout}")
+        return find_op("sparse_coo_tensor")(indices, values, tuple(size), check_invariants=check, is_coalesced=rest[0] if rest else None)
     compressed, plain, values, size = data
-    return find_op("sparse_compressed_tensor")(compressed, plain, values, tuple(size), layout=layout, check_invariants=True)
+    return find_op("sparse_compressed_tensor")(compressed, plain, values, tuple(size), layout=layout, check_invariants=check)
+
+
+def _validate_loaded_sparse_tensors() -> None:
+    """Check the sparse tensors that were made before their elements were there."""
+    waiting, ongoing.unchecked = ongoing.unchecked, None
+    for layout, data in waiting or ():
+        _sparse_of(layout, data, True)
 
 
 def _rebuild_nested_tensor(buffer: Tensor, sizes: Tensor, strides: Tensor, storage_offsets: Tensor) -> Tensor:
@@ -132,6 +149,19 @@ def _rebuild_nested_tensor(buffer: Tensor, sizes: Tensor, strides: Tensor, stora
         for size, stride, offset in zip(sizes.tolist(), strides.tolist(), storage_offsets.tolist(), strict=True)
     ]
     return import_module(".nested", __package__).as_nested_tensor(parts)
+
+
+def _rebuild_njt(parts: dict) -> Tensor:
+    """A jagged tensor from its values and offsets, which must lie inside the values."""
+    values, offsets, lengths, ragged = parts["values"], parts["offsets"], parts.get("lengths"), parts.get("_ragged_idx", 1)
+    if offsets.ndim != 1 or not offsets.numel() or not 1 <= ragged <= values.ndim:
+        raise RuntimeError(f"nested tensor: expected offsets as a vector and a ragged dim from 1 to {values.ndim}, got {tuple(offsets.shape)} and {ragged}")
+    places = offsets.tolist()
+    ends = places[1:] if lengths is None else [at + length for at, length in zip(places, lengths.tolist(), strict=True)]
+    if places[0] < 0 or places != sorted(places) or any(not at <= end <= values.shape[ragged - 1] for at, end in zip(places, ends, strict=False)):
+        raise RuntimeError("nested tensor: the offsets lie outside the values")
+    made = start_nested(values, offsets, lengths, ragged)
+    return made.requires_grad_() if parts.get("requires_grad") else made
 
 
 # --- parameters and state -----------------------------------------------------------------------------------------------------

@@ -17,8 +17,10 @@ from typing import Any
 
 from .. import _C, _tensor, _utils, shape, storage
 from .._C import Tensor
+from ..ops.nested.container import NestedTensor
 from . import names
 from .locations import StorageType
+from .stand_ins import _DimRange
 
 _BLOCKED = frozenset(("sys", "os", "posix", "nt"))
 _user: set[Any] = set()
@@ -200,6 +202,8 @@ def default_globals() -> dict[str, Any]:
         "torch.nn.parameter.Parameter": _parameter, "torch.storage.TypedStorage": storage.TypedStorage,
         "torch.storage.UntypedStorage": _C.UntypedStorage, "torch._tensor._rebuild_from_type_v2": _rebuild_of_type,
         "torch._utils._rebuild_parameter_with_state": _rebuild_parameter_with_state,
+        "torch.nested._internal.nested_tensor.NestedTensor": NestedTensor, "torch.nested._internal.nested_tensor._rebuild_njt": _utils._rebuild_njt,
+        "torch._dynamo.decorators._DimRange": _DimRange,
     }  # fmt: skip
     for name in ("_rebuild_tensor", "_rebuild_tensor_v2", "_rebuild_tensor_v3", "_rebuild_parameter", "_rebuild_sparse_tensor",
                  "_rebuild_meta_tensor_no_storage", "_rebuild_nested_tensor", "_rebuild_device_tensor_from_cpu_tensor",

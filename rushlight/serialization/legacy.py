@@ -146,14 +146,16 @@ def _legacy_load(f: Any, map_location: Any, pickle_module: Any, **pickle_load_ar
     system = stream.next()
     is_little = system.get("little_endian", True) if isinstance(system, dict) else True
     storages = _Deferred(stream, map_location)
-    _utils.ongoing.map_location, before = map_location, _utils.ongoing.map_location
+    ongoing, before = _utils.ongoing, _utils.ongoing.map_location
+    ongoing.map_location, ongoing.unchecked = map_location, []
     try:
         made = stream.next(storages)
+        keys = stream.next()
+        if not options.local.skip_data:
+            storages.fill(keys, is_little)
+            _utils._validate_loaded_sparse_tensors()
     finally:
-        _utils.ongoing.map_location = before
-    keys = stream.next()
-    if not options.local.skip_data:
-        storages.fill(keys, is_little)
+        ongoing.map_location, ongoing.unchecked = before, None
     return made
 
 

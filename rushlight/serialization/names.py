@@ -16,20 +16,31 @@ from _compat_pickle import IMPORT_MAPPING, NAME_MAPPING
 from collections.abc import Iterator
 from typing import Any
 
+from ..op import find_op
+
 # Where a name lives elsewhere than in PyTorch. The first column is what files say.
 _MOVED: dict[tuple[str, str], tuple[str, str]] = {
     ("torch._C", "TensorBase"): ("rushlight", "Tensor"),
     ("torch._C", "_TensorBase"): ("rushlight", "Tensor"),
     ("torch.nn.modules.activation", "MultiheadAttention"): ("rushlight.nn.modules.multihead", "MultiheadAttention"),
     ("torch.storage", "UntypedStorage"): ("rushlight", "UntypedStorage"),
-    ("torch.nn.backends.thnn", "_get_thnn_function_backend"): ("rushlight.serialization.names", "nothing"),
-}
-_BACK = {ours: theirs for theirs, ours in _MOVED.items() if theirs[1] == ours[1] and ours[0] != "rushlight.serialization.names"}
+    ("torch.nn.modules.linear_cross_entropy_options", "LinearCrossEntropyOptions"): ("rushlight.nn.linear_cross_entropy_options", "LinearCrossEntropyOptions"),
+    ("torch.utils.hooks", "RemovableHandle"): ("rushlight.autograd.hooks", "RemovableHandle"),
+    ("torch.nn.parallel.data_parallel", "DataParallel"): ("rushlight.nn.parallel", "DataParallel"),
+    ("torch.nested._internal.nested_tensor", "NestedTensor"): ("rushlight.ops.nested.container", "NestedTensor"),
+    ("torch.nested._internal.nested_tensor", "_rebuild_njt"): ("rushlight._utils", "_rebuild_njt"),
+    ("torch._dynamo.decorators", "_DimRange"): ("rushlight.serialization.stand_ins", "_DimRange"),
+    ("torch.nn.modules.module", "_WrappedHook"): ("rushlight.nn.modules.state", "_WrappedHook"),
+    ("torch.nn.utils.spectral_norm", "SpectralNormStateDictHook"): ("rushlight.serialization.stand_ins", "SpectralNormStateDictHook"),
+    ("torch.nn.utils.spectral_norm", "SpectralNormLoadStateDictPreHook"): ("rushlight.serialization.stand_ins", "SpectralNormLoadStateDictPreHook"),
+    ("torch.nn.backends.thnn", "_get_thnn_function_backend"): ("rushlight.serialization.stand_ins", "_get_thnn_function_backend"),
+}  # fmt: skip
+_BACK = {ours: theirs for theirs, ours in _MOVED.items() if theirs[1] == ours[1]}
 _MODULES = {"torch.tensor": "torch._tensor"}
-
-
-def nothing(*args: Any) -> None:
-    """Stands for a part of very old modules that has no meaning any more."""
+# Packages here that are one file in PyTorch.
+_ONE_FILE = re.compile(r"rushlight\.(optim\.lr_scheduler|distributions\.(?:constraints|transforms|kl)|nn\.functional)\.")
+# Built-in functions, which are ops here.
+_BUILT_IN = frozenset(("torch._C._nn", "torch._C._special", "torch._C._linalg", "torch._C._fft", "torch._C._sparse"))
 
 
 def torch_name(module: str, name: str) -> tuple[str, str]:
@@ -37,7 +48,10 @@ def torch_name(module: str, name: str) -> tuple[str, str]:
     if module != "rushlight" and not module.startswith("rushlight."):
         return module, name
     moved = _BACK.get((module, name))
-    return moved if moved is not None else ("torch" + module[len("rushlight") :], name)
+    if moved is not None:
+        return moved
+    one = _ONE_FILE.match(module)
+    return "torch" + (one.group()[:-1] if one else module)[len("rushlight") :], name
 
 
 def python3_name(module: str, name: str) -> tuple[str, str]:
@@ -56,8 +70,13 @@ def find(module: str, name: str) -> Any:
     module = _MODULES.get(module, module)
     if (module, name) == ("torch._C", "_VariableFunctionsClass"):
         return sys.modules["rushlight"]
+    if module in _BUILT_IN:
+        return find_op(name)
     home, attribute = _MOVED.get((module, name), ("rushlight" + module[len("torch") :], name))
     try:
+        parent, _, child = home.rpartition(".")
+        if parent:    # a package may have a function of the name of a file: asked for first, it stays the function
+            getattr(importlib.import_module(parent), child, None)
         found: Any = importlib.import_module(home)
         for part in attribute.split("."):
             found = getattr(found, part)
@@ -158,3 +177,15 @@ def globals_in(data: bytes) -> set[str]:
         else:
             texts.append(argument if isinstance(argument, str) else None)
     return found
+
+
+_NAMESPACES = ("rushlight.nn.functional", "rushlight", "rushlight.special", "rushlight.linalg", "rushlight.fft", "rushlight.sparse")
+
+
+def reduce_op(op: Any) -> Any:
+    """Pickle an op by a name that PyTorch has: a function of one of its modules."""
+    for module in _NAMESPACES:
+        if getattr(importlib.import_module(module), op.__name__, None) is op:
+            op.__module__ = module
+            return op.__name__
+    return op.__reduce__()

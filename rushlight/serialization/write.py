@@ -7,6 +7,7 @@ storages that are looked at as two dtypes: files cannot say that.
 
 from __future__ import annotations
 
+import copyreg
 import io
 import os
 import pickle
@@ -14,7 +15,7 @@ import struct
 import sys
 import threading
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from .. import _C, storage as storages
@@ -23,7 +24,7 @@ from ..storage import TypedStorage, legacy_class
 from . import options
 from .archive import PyTorchFileWriter, archive_name_of
 from .locations import location_tag
-from .names import with_torch_names
+from .names import reduce_op, with_torch_names
 from .sources import FileSink, is_path, replaced, stream_sink
 
 DEFAULT_PROTOCOL = 2
@@ -103,7 +104,12 @@ class _Storages:
 def _pickled(obj: object, describe: Callable[[Any], tuple], pickle_module: Any, protocol: int) -> bytes:
     """The pickle of `obj`, with storages left out and PyTorch's names."""
 
+    known = getattr(pickle_module.Pickler, "dispatch_table", None)
+    known = known if isinstance(known, Mapping) else copyreg.dispatch_table
+
     class Pickler(pickle_module.Pickler):
+        dispatch_table = {**known, _C.Op: reduce_op}
+
         def persistent_id(self, item: Any) -> tuple | None:
             kind = type(item)
             return describe(item) if kind is TypedStorage or kind is UntypedStorage else None

@@ -138,6 +138,16 @@ class RNNBase(Module):
     def _flat_weights(self) -> list[Tensor]:
         return [getattr(self, name) for name in self._flat_weights_names]
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What PyTorch's layers keep besides comes along: it loads modules pickled here."""
+        names = [[name for name in self._flat_weights_names if name.partition("_l")[2] == suffix[2:]]
+                 for layer in range(self.num_layers) for suffix in self._suffixes(layer)]  # fmt: skip
+        return {**self.__dict__, "_flat_weights": self._flat_weights, "_all_weights": names}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__({name: value for name, value in state.items() if name not in ("_flat_weights", "_all_weights", "_flat_weight_refs")})
+        self.__dict__.setdefault("proj_size", 0)
+
     @property
     def all_weights(self) -> list[list[Tensor]]:
         """The weights per layer and direction."""

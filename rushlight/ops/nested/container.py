@@ -175,9 +175,6 @@ class NestedTensor(_C.Tensor):
             return f"nested_tensor([\n{parts}\n]{tail})"
         return f"NestedTensor(size=({', '.join(map(str, size_of(self)))}), offsets={self._starts!r}{tail}, contiguous={self.is_contiguous()})"
 
-    def __reduce_ex__(self, protocol: int) -> tuple:
-        return _rebuild, (self._held, self._starts, self._sizes, self._ragged, self._layout, self.requires_grad)
-
     def __deepcopy__(self, memo: dict) -> NestedTensor:
         return make(self, self._held.clone(), self._ragged).requires_grad_(self.requires_grad)
 
@@ -185,10 +182,6 @@ class NestedTensor(_C.Tensor):
         raise RuntimeError("nested tensors have no memory of their own to look at. Use values(), unbind() or to_padded_tensor().")
 
     numpy = tolist = data_ptr = storage = untyped_storage = storage_offset = item = set_ = resize_ = resize_as_ = share_memory_ = _refuse
-
-
-def _rebuild(values: Any, starts: Any, sizes: Any, ragged: int, layout: Layout, requires_grad: bool) -> NestedTensor:
-    return start(values, starts, sizes, ragged, layout).requires_grad_(requires_grad)
 
 
 def start(values: Any, starts: Any, sizes: Any, ragged: int, layout: Layout = jagged) -> NestedTensor:

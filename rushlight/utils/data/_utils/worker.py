@@ -14,7 +14,7 @@ import select
 import sys
 from typing import Any
 
-from ...._C import SharedArena, Generator, Tensor, default_generator, empty, set_num_threads
+from ...._C import Generator, SharedArena, Tensor, default_generator, empty, set_num_threads
 from ....errors import ExceptionWrapper
 from . import collate as _collate
 from .fetch import _DatasetKind
