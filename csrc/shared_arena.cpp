@@ -5,9 +5,12 @@
 // The file is as large as the machine's memory but has pages only where something was written. A block is a header of
 // 64 bytes and its data. Both sides count references in the header; whoever lets go last pushes the block onto a
 // lock-free list whose head is in the file's first page. The maker empties that list before it allocates.
-#include <sys/mman.h>
 #include <pthread.h>
+#include <sys/mman.h>
 #include <unistd.h>
+#ifdef __linux__
+#include <sys/prctl.h>
+#endif
 
 #include <cerrno>
 #include <map>
@@ -338,7 +341,18 @@ PyObject* py_forking_worker(PyObject*, PyObject* arg) {
   Py_RETURN_NONE;
 }
 
+// Takes effect when the thread that forked ends, so only processes forked by a main thread should ask for it.
+PyObject* py_end_with_parent(PyObject*, PyObject* arg) {
+  long signal = PyLong_AsLong(arg);
+  if (signal == -1 && PyErr_Occurred()) return nullptr;
+#ifdef __linux__
+  prctl(PR_SET_PDEATHSIG, signal, 0, 0, 0);
+#endif
+  Py_RETURN_NONE;
+}
+
 PyMethodDef functions[] = {
+    {"end_with_parent", py_end_with_parent, METH_O, "end_with_parent(signal): have the system send it when the parent dies"},
     {"leased_storages", py_leased, METH_NOARGS, "storages over arena blocks that this process holds"},
     {"forking_worker", py_forking_worker, METH_O, "whether forks from now on keep leased_storages() alive while the child runs"},
     {}};

@@ -21,8 +21,9 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from .._C import end_with_parent
+
 ENV_VAR_PARALLEL_START = "TORCH_MP_PARALLEL_START"
-_SET_PARENT_DEATH_SIGNAL = 1  # of prctl(2)
 
 log = logging.getLogger(__name__)
 
@@ -58,17 +59,9 @@ class ProcessExitedException(ProcessException):
         return type(self), (self.msg, self.error_index, self.error_pid, self.exit_code, self.signal_name)
 
 
-def _end_with_parent() -> None:
-    """Ask for an interrupt when the parent dies, where the system has such a thing."""
-    if sys.platform.startswith("linux"):
-        import ctypes
-
-        ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, int(signal.SIGINT), 0, 0, 0)
-
-
 def _wrap(fn: Callable, i: int, args: tuple, error_file: str) -> None:
     """What runs in a started process."""
-    _end_with_parent()
+    end_with_parent(int(signal.SIGINT))
     try:
         fn(i, *args)
     except KeyboardInterrupt:

@@ -51,15 +51,48 @@ def _span(t: Tensor) -> tuple[int, int]:
     return start, start + 1 + sum((n - 1) * s for n, s in zip(t.shape, t.stride()))
 
 
-class BatchPickler(ForkingPickler):
-    """Pickles for the other end of `key`'s arena. `buffers` lists what was put there beside tensors."""
+class Gifts:
+    """What one message puts into the arena: `given` says where, `buffers` which of it are buffers of objects' own.
 
-    def __init__(self, file: io.BytesIO, arena: SharedArena, key: int) -> None:
-        super().__init__(file, 5, True, self._keep_buffer)
+    Kept apart from the pickler, which must not be part of a cycle: its memo holds the tensors of the batch.
+    """
+
+    def __init__(self, arena: SharedArena, key: int) -> None:
         self.arena = arena
         self.key = key
         self.buffers: list[tuple[int, int, int]] = []
         self.given: list[int] = []
+
+    def give(self, storage: UntypedStorage) -> int | None:
+        """Where the other side finds `storage`, copied into the arena unless it is there; None when that is full."""
+        at = self.arena.give(storage)
+        if at is None:
+            moved = self.arena.new(storage.nbytes())
+            if moved is None:
+                return None
+            if storage.nbytes():
+                moved.write(storage)
+            at = self.arena.give(moved)
+        self.given.append(at)
+        return at
+
+    def keep_in_message(self, buffer: pickle.PickleBuffer) -> bool:
+        """Put a buffer into the arena; True if it should rather stay in the message."""
+        view = buffer.raw()
+        storage = None if view.nbytes < _LEAST_SHARED or view.readonly else self.arena.new(view.nbytes)
+        if storage is None:
+            return True
+        storage.write(view)
+        self.buffers.append((self.key, self.give(storage), view.nbytes))
+        return False
+
+
+class BatchPickler(ForkingPickler):
+    """Pickles a batch, giving its storages to the other side instead of writing them."""
+
+    def __init__(self, file: io.BytesIO, gifts: Gifts) -> None:
+        super().__init__(file, 5, True, gifts.keep_in_message)
+        self.gifts = gifts
 
     def reducer_override(self, obj: Any) -> Any:
         if type(obj) is UntypedStorage:
@@ -82,7 +115,7 @@ class BatchPickler(ForkingPickler):
     def _cut(self, t: Tensor, start: int, end: int) -> UntypedStorage:
         """The shown part of a larger storage, as one of its own."""
         size = t.element_size()
-        storage = self.arena.new((end - start) * size)
+        storage = self.gifts.arena.new((end - start) * size)
         if storage is None:
             storage = UntypedStorage((end - start) * size)
         if end > start:
@@ -90,45 +123,22 @@ class BatchPickler(ForkingPickler):
         return storage
 
     def _give(self, storage: UntypedStorage) -> Any:
-        if storage.device.type != "cpu":
-            return NotImplemented
-        at = self.arena.give(storage)
-        if at is None:
-            moved = self.arena.new(storage.nbytes())
-            if moved is None:
-                return NotImplemented
-            if storage.nbytes():
-                moved.write(storage)
-            at = self.arena.give(moved)
-        self.given.append(at)
-        return _take_storage, (self.key, at, storage.nbytes())
-
-    def _keep_buffer(self, buffer: pickle.PickleBuffer) -> bool:
-        """Whether a buffer stays in the message (True) or goes into the arena."""
-        view = buffer.raw()
-        storage = None if view.nbytes < _LEAST_SHARED or view.readonly else self.arena.new(view.nbytes)
-        if storage is None:
-            return True
-        storage.write(view)
-        at = self.arena.give(storage)
-        self.given.append(at)
-        self.buffers.append((self.key, at, view.nbytes))
-        return False
+        at = self.gifts.give(storage) if storage.device.type == "cpu" else None
+        return NotImplemented if at is None else (_take_storage, (self.gifts.key, at, storage.nbytes()))
 
 
 def encode(message: Any, arena: SharedArena, key: int) -> bytes:
     """The bytes to send; what the message shares is held for the other side. On an error nothing is held."""
-    file = io.BytesIO()
-    pickler = BatchPickler(file, arena, key)
+    file, gifts = io.BytesIO(), Gifts(arena, key)
     try:
-        pickler.dump(message)
+        BatchPickler(file, gifts).dump(message)
     except BaseException:
-        for at in pickler.given:
+        for at in gifts.given:
             arena.drop(at)
         raise
-    if not pickler.buffers:
+    if not gifts.buffers:
         return file.getvalue()
-    return pickle.dumps(_WithBuffers(file.getvalue(), pickler.buffers), 5)
+    return pickle.dumps(_WithBuffers(file.getvalue(), gifts.buffers), 5)
 
 
 class _WithBuffers:

@@ -21,6 +21,7 @@ import os
 import pickle
 import select
 import signal
+import threading
 import time
 import weakref
 from multiprocessing.reduction import DupFd
@@ -202,6 +203,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
             worker_id=worker_id,
             num_workers=self._num_workers,
             shared_seed=self._shared_seed,
+            ends_with_parent=threading.current_thread() is threading.main_thread(),
         )
 
     @property

@@ -11,10 +11,11 @@ import importlib.util
 import os
 import pickle
 import select
+import signal
 import sys
 from typing import Any
 
-from ...._C import Generator, SharedArena, Tensor, default_generator, empty, set_num_threads
+from ...._C import Generator, SharedArena, Tensor, default_generator, empty, end_with_parent, set_num_threads
 from ....errors import ExceptionWrapper
 from . import collate as _collate
 from .fetch import _DatasetKind
@@ -182,6 +183,8 @@ class _Worker:
     def start(self) -> None:
         global _worker_info
         setup = self.setup
+        if setup.ends_with_parent:
+            end_with_parent(int(signal.SIGTERM))
         set_num_threads(1)
         seed = _seed_all(setup.base_seed, setup.worker_id)
         setup.seed_datapipe(setup.shared_seed)
