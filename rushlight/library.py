@@ -373,6 +373,15 @@ def _find(op: Any) -> CustomOp:
     raise RuntimeError(f"operator {name} does not exist. Define it with custom_op, define or Library.define first.")
 
 
+def _is_foreign(name: str) -> bool:
+    """Whether a name belongs to a namespace in which nothing is defined: that of an extension whose native part is not loaded.
+
+    Python parts of such extensions describe their ops all the same; the ops themselves are missing when called.
+    """
+    space = name.partition("::")[0]
+    return "::" in name and not any(known.startswith(f"{space}::") for known in _registered)
+
+
 def register_kernel(op: Any, device_types: Any, func: Callable | None = None, /, *, lib: Library | None = None) -> Any:
     """Implement an op for device types."""
     definition = _find(op)
@@ -387,6 +396,8 @@ def register_kernel(op: Any, device_types: Any, func: Callable | None = None, /,
 
 def register_fake(op: Any, func: Callable | None = None, /, *, lib: Library | None = None, _stacklevel: int = 1) -> Any:
     """The op on tensors without data."""
+    if isinstance(op, str) and _is_foreign(op):
+        return (lambda fn: fn) if func is None else func
     definition = _find(op)
 
     def register(fn: Callable) -> Callable:

@@ -25,6 +25,9 @@ class DispatchKey(IntEnum):
     FuncTorchDynamicLayer = 3
     Functionalize = 4
     Autocast = 5
+    AutocastCPU = 5
+    AutocastCUDA = 5
+    AutocastXPU = 5
     Tracer = 6
     ADInplaceOrView = 7
     Autograd = 8
@@ -75,8 +78,11 @@ def backend_of(device: Any) -> DispatchKey | str:
 class DispatchKeySet:
     """The keys of a call, iterated from the outermost in."""
 
-    def __init__(self, keys: Iterable[DispatchKey | str]) -> None:
-        self.keys = list(keys)
+    def __init__(self, keys: Iterable[DispatchKey | str] | DispatchKey) -> None:
+        self.keys = [keys] if isinstance(keys, DispatchKey) else list(keys)
+
+    def __or__(self, other: DispatchKeySet) -> DispatchKeySet:
+        return DispatchKeySet([*self.keys, *(key for key in other.keys if key not in self.keys)])
 
     def __iter__(self) -> Iterator[DispatchKey | str]:
         return iter(self.keys)

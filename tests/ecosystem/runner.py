@@ -28,6 +28,15 @@ import numpy
 import torch
 
 
+def declare_missing_ops() -> None:
+    """On PyTorch: declare the ops that torchvision's Python part describes, in case its native part is built for other libraries."""
+    if "rushlight" not in torch.__version__:
+        library = torch.library.Library("torchvision", "DEF")
+        for name in ("nms", "qnms"):
+            library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+        torch.torchvision_declarations = library   # kept alive
+
+
 def plain(value: object) -> object:
     """A value that compares and pickles without `torch`."""
     if isinstance(value, torch.Tensor):
@@ -66,6 +75,7 @@ def run_case(function: object) -> dict[str, object]:
 
 def main(path: str, results: str, only: list[str]) -> None:
     torch.set_num_threads(2)
+    declare_missing_ops()
     cases = load_cases(path)
     done = {name: run_case(function) for name, function in cases.items() if not only or name in only}
     with open(results, "wb") as file:

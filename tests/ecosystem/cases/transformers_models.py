@@ -97,7 +97,7 @@ def case_mistral() -> dict:
 
 
 def case_mixtral() -> dict:
-    config = transformers.MixtralConfig(**DECODER, num_local_experts=4, num_experts_per_tok=2, sliding_window=None)
+    config = transformers.MixtralConfig(**{**DECODER, "intermediate_size": 32}, num_local_experts=4, num_experts_per_tok=2, sliding_window=None)
     return causal(transformers.MixtralForCausalLM(config))
 
 
