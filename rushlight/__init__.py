@@ -164,6 +164,7 @@ _SUBPACKAGES = frozenset((
     "datasets",
     "devices",
     "distributed",
+    "distributions",
     "export",
     "fake",
     "fft",

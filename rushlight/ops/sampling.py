@@ -2,7 +2,7 @@
 
 Enters: one parameter per element. Leaves: draws of the same shape, equal to PyTorch's CPU numbers for the same seed.
 Refuses: parameters outside a distribution's domain, as PyTorch does. Samples carry zero gradients, except gamma's and
-dirichlet's, whose derivative is not available yet and is refused rather than dropped.
+dirichlet's, which move with their concentrations (`sample_gradients`).
 """
 
 from __future__ import annotations
@@ -170,8 +170,8 @@ class StandardGamma(Sampling):
         out = fresh(input, tuple(input.shape), None, input.dtype, input.device)
         return draw("gamma", generator, out, reads=(input,))
 
-    def vjp(self, g):
-        raise NotImplementedError("_standard_gamma: the derivative of a gamma sample is not available yet.")
+    def vjp(self, g, input, result):
+        return {"input": g * find_op("_standard_gamma_grad")(input, result)}
 
 
 class SampleDirichlet(Sampling):
@@ -187,8 +187,10 @@ class SampleDirichlet(Sampling):
         # The largest number below one, so that log1p(-x) stays finite.
         return share.to(input.dtype).clamp_(limits.tiny, 1 - limits.eps / 2)
 
-    def vjp(self, g):
-        raise NotImplementedError("_sample_dirichlet: the derivative of a Dirichlet sample is not available yet.")
+    def vjp(self, g, input, result):
+        total = input.sum(-1, keepdim=True).expand(input.shape)
+        # A share gains from its own concentration, and every share loses in proportion to what the others gain.
+        return {"input": find_op("_dirichlet_grad")(result, input, total) * (g - (result * g).sum(-1, keepdim=True))}
 
 
 class Multinomial(Composite):
