@@ -378,13 +378,17 @@ static PyObject* m_set_storage(PyObject* self, PyObject* args) {
   if (!PyArg_ParseTuple(args, "O!nOO", StorageType, &storage, &offset, &sizes, &strides)) return nullptr;
   Tensor* t = as_tensor(self);
   int64_t s[kMaxDims], st[kMaxDims];
-  int n = read_ints(sizes, s, kMaxDims, "set_"), m = read_ints(strides, st, kMaxDims, "set_");
+  int n = read_ints(sizes, s, kMaxDims, "set_"), m = n < 0 ? -1 : read_ints(strides, st, kMaxDims, "set_");
   if (n < 0 || m < 0) return nullptr;
   if (n != m) return PyErr_Format(PyExc_RuntimeError, "set_: mismatched lengths of size (%d) and stride (%d)", n, m), nullptr;
   Storage* fresh = reinterpret_cast<StorageObject*>(storage)->storage;
   if (checked_numel(s, n) < 0) return bad_size(s, n), nullptr;
+  // One negative stride may hide behind a positive one: the sum would be in range, elements between would not.
+  bool backwards = false;
+  for (int i = 0; i < n; i++) backwards |= st[i] < 0;
   int64_t span = span_elements(s, st, n), need;
-  if (span < 0 || offset < 0 || __builtin_mul_overflow(span + offset, static_cast<int64_t>(itemsize(t->dtype)), &need))
+  if (backwards || span < 0 || offset < 0 || __builtin_add_overflow(span, static_cast<int64_t>(offset), &need) ||
+      __builtin_mul_overflow(need, static_cast<int64_t>(itemsize(t->dtype)), &need))
     return PyErr_SetString(PyExc_RuntimeError, "set_: sizes, strides or offset are out of range"), nullptr;
   if (span && static_cast<size_t>(need) > fresh->nbytes)
     return PyErr_Format(PyExc_RuntimeError, "set_: needs %lld bytes but the storage holds %zu", static_cast<long long>(need), fresh->nbytes), nullptr;
@@ -501,7 +505,7 @@ static PyObject* py_alias(PyObject*, PyObject* args) {
   if (!PyArg_ParseTuple(args, "O!OOn|O", TensorType, &base, &sizes, &strides, &offset, &dtype)) return nullptr;
   Tensor* b = as_tensor(base);
   int64_t s[kMaxDims], st[kMaxDims];
-  int n = read_ints(sizes, s, kMaxDims, "as_strided"), m = read_ints(strides, st, kMaxDims, "as_strided");
+  int n = read_ints(sizes, s, kMaxDims, "as_strided"), m = n < 0 ? -1 : read_ints(strides, st, kMaxDims, "as_strided");
   if (n < 0 || m < 0) return nullptr;
   if (n != m) return PyErr_Format(PyExc_RuntimeError, "as_strided: mismatch in length of strides and shape (%d and %d)", m, n), nullptr;
   for (int i = 0; i < n; i++)

@@ -84,12 +84,8 @@ def reduce_tensor(self: Tensor, protocol: int) -> tuple:
         state = _utils._get_obj_state(self)
     if type(self) is Tensor and not state:
         return _reduce_plain(self)
-    return _rebuild_from_type_v2, (*_split(_reduce_plain(self), type(self)), state)
-
-
-def _split(reduced: tuple, cls: type) -> tuple:
-    function, args = reduced
-    return function, cls, args
+    function, args = _reduce_plain(self)
+    return _rebuild_from_type_v2, (function, getattr(type(self), "_pickled_as", type(self)), args, state)
 
 
 def _rebuild_from_type_v2(func: Any, new_type: type, args: tuple, state: Any) -> Tensor:

@@ -73,6 +73,7 @@ class Buffer(Tensor, metaclass=_BufferMeta):
     """A tensor that belongs to a module's state but is not learned."""
 
     __torch_function__ = _C._disabled_torch_function_impl
+    _pickled_as = Tensor    # marked by an attribute: PyTorch's buffers are of no class of their own
 
     def __new__(cls, data: Any = None, *, persistent: bool = True) -> Buffer:
         if data is None:
