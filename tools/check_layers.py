@@ -59,7 +59,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("_higher_order_ops",),
     ("nn",),
     ("core_names",),
-    ("optim", "data", "amp"),
+    ("optim", "data", "datasets", "amp"),
     ("cpu",),
     ("testing",),
     ("fx",),
