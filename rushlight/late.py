@@ -1,10 +1,10 @@
 """Names that arrive late: what a package offers, imported when first used.
 
-Enters: the package's globals, and which of its modules has each name. Leaves: `__getattr__` and `__dir__` for it, so
-that `package.name`, `from package import name` and `import *` work as if everything had been imported at the start.
-Refuses: names that nobody has, with Python's usual error.
+Enters: the package's globals, and which of its files has each name. Leaves: `__getattr__` and `__dir__` for it, so that
+`package.name`, `from package import name` and (with `__all__`) `import *` work as if everything had been imported at the
+start. Refuses: names that nobody has, with Python's usual error.
 
-    __getattr__, __dir__ = late.names(globals(), {"Function": "function", "gradcheck": "gradcheck"})
+    __getattr__, __dir__ = late.names(globals(), {"Function": "function", "gradgradcheck": "gradcheck"}, files=("gradcheck",))
 """
 
 from __future__ import annotations
@@ -13,20 +13,26 @@ from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 
 
-def names(package: dict, sources: Mapping[str, str], modules: Iterable[str] = ()) -> tuple[Callable, Callable]:
-    """(`__getattr__`, `__dir__`) for a package: `sources` maps its late names to modules, `modules` are late themselves."""
-    name_of_package = package["__name__"]
-    known = frozenset(modules)
+def names(package: dict, sources: Mapping[str, str], files: Iterable[str] = ()) -> tuple[Callable, Callable]:
+    """(`__getattr__`, `__dir__`) for a package: `sources` maps its late names to files, `files` are late themselves."""
+    where, files = package["__package__"], frozenset(files)
 
     def get(name: str) -> object:
         if name in sources:
-            found = package[name] = getattr(import_module(f".{sources[name]}", name_of_package), name)
-            return found
-        if name in known:
-            return import_module(f".{name}", name_of_package)
-        raise AttributeError(f"module {name_of_package!r} has no attribute {name!r}")
+            module = import_module(f".{sources[name]}", where)
+            # All names of the file: one of them may be the file's own name, and the import just put the module there.
+            package.update({known: getattr(module, known) for known, file in sources.items() if file == sources[name]})
+            return package[name]
+        if name in files:
+            return import_module(f".{name}", where)
+        raise AttributeError(f"module {package['__name__']!r} has no attribute {name!r}")
 
     def list_names() -> list[str]:
-        return sorted({*package, *sources, *known})
+        return sorted({*package, *sources, *files})
 
     return get, list_names
+
+
+def by_name(names_of: Mapping[str, str]) -> dict[str, str]:
+    """Name -> file, from file -> its names with spaces between them."""
+    return {name: file for file, text in names_of.items() for name in text.split()}

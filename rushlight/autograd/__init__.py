@@ -29,5 +29,5 @@ _C._autograd_callbacks["tensor_backward"] = tensor_backward
 __getattr__, __dir__ = late.names(
     globals(),
     {"Function": "function", "Node": "graph", "gradgradcheck": "gradcheck", "GradcheckError": "gradcheck"},
-    modules=("forward_ad", "function", "functional", "gradcheck", "graph", "profiler"),
+    files=("forward_ad", "function", "functional", "gradcheck", "graph", "profiler"),
 )

@@ -11,13 +11,13 @@ Entries are files of `disk_cache`, one per kernel, named by a key over the nest,
 from __future__ import annotations
 
 import functools
-import hashlib
 import os
 import threading
 import warnings
 from collections.abc import Callable
 
 from .. import disk_cache
+from ..loops.digest import digest
 from ..loops.nest import Nest
 from .targets import host_identity
 
@@ -52,12 +52,12 @@ def source_identity() -> bytes:
                 if entry.name.endswith(".py"):
                     info = entry.stat()
                     found.append((folder, entry.name, info.st_size, info.st_mtime_ns))
-    return hashlib.blake2b(repr(sorted(found)).encode(), digest_size=16).digest()
+    return digest(repr(sorted(found)).encode())
 
 
 def key_of(nest: Nest) -> bytes:
     """16 bytes naming the machine code of a nest on this machine."""
-    return hashlib.blake2b(nest.digest() + host_identity() + source_identity(), digest_size=16).digest()
+    return digest(nest.digest() + host_identity() + source_identity())
 
 
 def kernel(nest: Nest, make: Callable[[Nest], bytes], fresh: bool = False) -> Kernel:
@@ -98,7 +98,7 @@ def load_entry(nest: Nest, key: bytes) -> int | None:
 
 def pack(key: bytes, code: bytes) -> bytes:
     """An entry's bytes: magic, key, checksum of key and code, code."""
-    return MAGIC + key + hashlib.blake2b(key + code, digest_size=_CHECK).digest() + code
+    return MAGIC + key + digest(key + code, _CHECK) + code
 
 
 def unpack(key: bytes, data: bytes) -> bytes | None:
@@ -107,7 +107,7 @@ def unpack(key: bytes, data: bytes) -> bytes | None:
     if data[:head] != MAGIC + key:
         return None
     code = data[head + _CHECK :]
-    return code if hashlib.blake2b(key + code, digest_size=_CHECK).digest() == data[head : head + _CHECK] else None
+    return code if digest(key + code, _CHECK) == data[head : head + _CHECK] else None
 
 
 @functools.cache

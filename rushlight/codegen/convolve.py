@@ -12,13 +12,13 @@ and tap k, the input element under each pixel, or zero outside the input. Pixels
 from __future__ import annotations
 
 import functools
-import hashlib
-import platform
 from collections.abc import Callable
 from typing import NamedTuple
 
+from ..loops.digest import digest
 from . import cache
 from .cache import Kernel
+from .targets import machine
 from .writer import Reg, Writer, declarations
 
 GEOMETRY = (
@@ -64,7 +64,7 @@ class Tile(NamedTuple):
 @functools.cache
 def vector_bits() -> int:
     """Width of this processor's vectors, found without LLVM."""
-    if platform.machine() not in ("x86_64", "AMD64"):
+    if machine() not in ("x86_64", "AMD64"):
         return 128
     try:
         with open("/proc/cpuinfo", "rb", buffering=0) as file:
@@ -104,7 +104,7 @@ class Text(NamedTuple):
 
     def digest(self) -> bytes:
         """The name and the tile; the cache's key holds the generator's sources besides."""
-        return hashlib.blake2b(repr((self.name, self.params, tuple(self.tile))).encode(), digest_size=16).digest()
+        return digest(repr((self.name, self.params, tuple(self.tile))).encode())
 
 
 def _object(kernel: Text) -> bytes:

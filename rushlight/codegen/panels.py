@@ -12,9 +12,9 @@ lanes of a vector where the processor's multiply-add can (AArch64), and broadcas
 from __future__ import annotations
 
 import functools
-import hashlib
 from typing import NamedTuple
 
+from ..loops.digest import digest
 from . import cache
 from .cache import Kernel
 from .convolve import ABI, vector_bits
@@ -35,7 +35,7 @@ class PanelProduct(NamedTuple):
 
     def digest(self) -> bytes:
         """What the text depends on; the cache's key holds the generator's sources besides."""
-        return hashlib.blake2b(repr((self, vector_bits())).encode(), digest_size=16).digest()
+        return digest(repr((self, vector_bits())).encode())
 
 
 @functools.cache

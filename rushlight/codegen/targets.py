@@ -6,11 +6,10 @@ Enters: a target name. Leaves: a `Target`: triple, CPU, features, vector width. 
 from __future__ import annotations
 
 import functools
-import hashlib
 import os
-import platform
 import sys
 
+from ..loops.digest import digest
 from ..loops.record import Record
 
 
@@ -53,6 +52,12 @@ def find_target(name: str) -> Target:
 
 
 @functools.cache
+def machine() -> str:
+    """The host's architecture, as `platform.machine` names it."""
+    return os.uname().machine if hasattr(os, "uname") else os.environ.get("PROCESSOR_ARCHITECTURE", "")
+
+
+@functools.cache
 def host_identity() -> bytes:
     """What the host's machine code depends on, read without LLVM: architecture and the first core's description.
 
@@ -65,7 +70,7 @@ def host_identity() -> bytes:
         kept = ("flags", "Features", "model name", "cpu family", "model", "stepping", "isa", "CPU")
         lines = [line for line in head.splitlines() if line.startswith(kept)]
     except OSError:
-        lines = [platform.processor()]
+        lines = [os.environ.get("PROCESSOR_IDENTIFIER", "")]
     # Frequency wanders on x86 ("cpu MHz" is not kept); everything kept is stable across boots.
-    text = "\n".join([platform.machine(), sys.byteorder, os.name, *lines])
-    return hashlib.blake2b(text.encode(), digest_size=16).digest()
+    text = "\n".join([machine(), sys.byteorder, os.name, *lines])
+    return digest(text.encode())

@@ -11,9 +11,9 @@ first; reading 16 rows side by side keeps their lines in cache even where all of
 
 from __future__ import annotations
 
-import hashlib
 from typing import Any
 
+from ..loops.digest import digest
 from . import cache
 from .cache import Kernel
 
@@ -31,7 +31,7 @@ class Transpose:
         self.size = size
 
     def digest(self) -> bytes:
-        return hashlib.blake2b(module_text("host", self.size).encode(), digest_size=16).digest()
+        return digest(module_text("host", self.size).encode())
 
 
 def transpose_kernel(size: int) -> Kernel:

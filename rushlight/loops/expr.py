@@ -26,11 +26,12 @@ have a complex dtype, besides `complex(re, im)` itself, and `real(complex(a, b))
 
 from __future__ import annotations
 
-import hashlib
 import math
 import struct
 import weakref
 from collections.abc import Callable, Iterable, Mapping
+
+from .digest import digest
 
 Number = int | float | bool | complex
 
@@ -80,7 +81,7 @@ class Value:
                 if node._digest is None:
                     head = f"{node.op} {node.dtype} {node.attr!r} ".encode()
                     body = b"".join([a._digest for a in node.args])
-                    _set_digest(node, hashlib.blake2b(head + body, digest_size=16).digest())
+                    _set_digest(node, digest(head + body))
         return self._digest
 
     def __setattr__(self, name: str, value: object) -> None:

@@ -72,9 +72,9 @@ depends on sizes only, never on threads.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 
+from .digest import digest
 from .expr import Value, const, var
 from .record import Record
 
@@ -177,7 +177,7 @@ class Nest(Record):
         form: list[object] = [self.name, [(o.code, o.stack) if o.stack else o.code for o in self.operands], self.params]
         _describe(self.loop, form)
         form.append([v.digest() for v in self.point])
-        return hashlib.blake2b(repr(form).encode(), digest_size=16).digest()
+        return digest(repr(form).encode())
 
     def __str__(self) -> str:
         from .show import show_nest  # the printer imports this module; a nest is printed only on request

@@ -6,6 +6,8 @@ a repr. `dataclasses` would do, but spends a millisecond per class at import, an
 
 from __future__ import annotations
 
+from typing import Self
+
 
 class Record:
     """Base of a frozen record; `fields` lists the names in order."""
@@ -29,6 +31,10 @@ class Record:
                 if not hasattr(type(self), name):
                     raise TypeError(f"{type(self).__name__}: field {name} is missing")
                 state[name] = getattr(type(self), name)
+
+    def but(self, **changes: object) -> Self:
+        """The same record with some fields changed."""
+        return type(self)(**{**self.__dict__, **changes})
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"{type(self).__name__} is immutable, cannot set {name}")

@@ -1,8 +1,17 @@
-"""Neural networks: parameters, modules, initial values, and the functional namespace they call."""
+"""Neural networks: parameters, modules, initial values, and the functional namespace they call.
 
-from . import attention, common_types, functional, grad, init, modules, parallel, parameter, utils
-from .factory import factory_kwargs
-from .linear_cross_entropy_options import LinearCrossEntropyOptions
-from .modules import *
-from .parallel import DataParallel
+Layers and the files of this package are imported when first used.
+"""
+
+from .. import late
+from .modules import LAYERS, Module
 from .parameter import Buffer, Parameter, UninitializedBuffer, UninitializedParameter
+
+_LATER = {
+    **{name: f"modules.{file}" for name, file in LAYERS.items()},
+    "DataParallel": "parallel", "LinearCrossEntropyOptions": "linear_cross_entropy_options", "factory_kwargs": "factory",
+}  # fmt: skip
+_FILES = ("attention", "common_types", "functional", "grad", "init", "modules", "parallel", "parameter", "utils")
+
+__all__ = ["Buffer", "Module", "Parameter", "UninitializedBuffer", "UninitializedParameter", *_LATER, *_FILES]
+__getattr__, __dir__ = late.names(globals(), _LATER, _FILES)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Any
 
-from .. import _C, _tensor, _utils
+from .. import _C
 from .._C import Tensor
 from ..autograd.grad_mode import no_grad
 
@@ -62,6 +62,8 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
         return "Parameter containing:\n" + super().__repr__()
 
     def __reduce_ex__(self, protocol: int) -> tuple:
+        from .. import _tensor, _utils  # they bring sparse and nested tensors along
+
         state = _utils._get_obj_state(self)
         if self._backward_hooks:
             _tensor._warn_of_hooks(self)

@@ -17,21 +17,21 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from .. import _C
 from ..codegen import panels
+from ..loops.record import Record
 
 SCRATCH = -1
 
 
-@dataclass(frozen=True)
-class Form:
+class Form(Record):
     """A constant plus a factor per variable."""
 
     constant: int
-    factors: dict[str, int] = field(default_factory=dict)
+    factors: dict[str, int] = MappingProxyType({})
 
     @staticmethod
     def var(name: str) -> Form:
@@ -57,8 +57,7 @@ class Form:
 Amount = int | Form | tuple
 
 
-@dataclass(frozen=True)
-class Block:
+class Block(Record):
     """Where an operand of a call begins: a slot of the step (or SCRATCH) and a byte offset."""
 
     slot: int
@@ -69,23 +68,20 @@ class Block:
         return Block(self.slot, offset + self.offset)
 
 
-@dataclass(frozen=True)
-class Call:
+class Call(Record):
     kernel: int
     operands: Sequence[Block]
     params: Sequence[Amount]
     extent: Amount = 1
 
 
-@dataclass(frozen=True)
-class Loop:
+class Loop(Record):
     var: str
     count: Amount
     body: Sequence[Any]
 
 
-@dataclass(frozen=True)
-class When:
+class When(Record):
     """Run the body if `value` is above 0."""
 
     value: Amount

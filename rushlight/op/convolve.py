@@ -12,7 +12,6 @@ stride-th element. The gradient of the weight sums over all pixels, in parts of 
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from itertools import product as combinations
 from math import ceil, gcd, prod
 from typing import Any
@@ -21,6 +20,7 @@ from .. import _C
 from ..codegen import convolve, depthwise, overlap, winograd, winograd_weight
 from ..loops import expr
 from ..loops.nest import For, If, Nest, Store, operands, reduction, rows
+from ..loops.record import Record
 from .pointwise import compile_for
 
 ITEMS = 16               # parts a large problem is cut into, whatever the number of threads
@@ -28,8 +28,7 @@ WORK = 1 << 20           # multiply-adds worth a chunk
 PLANNED = ("f32", "f64")
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
+class Window(Record):
     """Kernel sizes and how they are moved over the (padded) input, one number per spatial dimension."""
 
     kernel: tuple[int, ...]
@@ -39,8 +38,7 @@ class Window:
     groups: int
 
 
-@dataclass(frozen=True, slots=True)
-class Axis:
+class Axis(Record):
     """One spatial dimension of a walk: pixel t of `count` and tap j of `taps` meet at source index t * step + base + j * tap_step.
 
     Pixel t is element `first + t * every` of the result, tap j element `tap_first + j * tap_every` of the kernel.
@@ -94,8 +92,7 @@ def mirrored_axes(sizes: tuple[int, ...], outs: tuple[int, ...], window: Window)
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class Array:
+class Array(Record):
     """An operand as the kernels see it: strides in elements of image, group, channel and three spatial dimensions."""
 
     slot: int
@@ -111,8 +108,7 @@ def array_of(slot: int, strides: tuple[int, ...], channels: int) -> Array:
     return Array(slot, strides[0], strides[1] * channels, strides[1], tuple(strides[2:]))
 
 
-@dataclass(frozen=True, slots=True)
-class Walk:
+class Walk(Record):
     """One kernel call's geometry: the axes with the strides of source and result along them."""
 
     axes: tuple[Axis, ...]
@@ -180,8 +176,7 @@ class Walk:
 # --- weights --------------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Weights:
+class Weights(Record):
     """Strides of a weight in the roles it plays: of groups, of the walk's outputs, of its channels, of taps."""
 
     slot: int
@@ -235,8 +230,7 @@ def pack_nest(code: str, height: int) -> Nest:
 # --- one channel per group --------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Blocks:
+class Blocks(Record):
     """How the planes of a depthwise walk are cut, so that the padded input under a block fits the buffer."""
 
     rows: int

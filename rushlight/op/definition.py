@@ -11,9 +11,7 @@ why most definitions are never imported, is in `registry.py`.
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, ClassVar
 
 from .. import _C
@@ -113,8 +111,9 @@ class OpDefinition:
         if type(self).vjp is None:
             return {}
         kept = {}
-        for name, p in list(inspect.signature(type(self).vjp).parameters.items())[2:]:
-            kept[name] = SAVE_META if p.annotation in (Meta, "Meta") else SAVE_DATA
+        rule = type(self).vjp
+        for name in parameters_of(rule)[2:]:
+            kept[name] = SAVE_META if rule.__annotations__.get(name) in (Meta, "Meta") else SAVE_DATA
         return kept
 
     def overload(self) -> Any:
@@ -178,6 +177,12 @@ class OpDefinition:
         return f"<{type(self).__name__} {self.spec.text}>"
 
 
+def parameters_of(rule: Any) -> tuple[str, ...]:
+    """Names of the parameters of a plain function, without the cost of importing `inspect`."""
+    code = rule.__code__
+    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+
+
 class InplaceSwitch(OpDefinition):
     """`relu(x, inplace=True)`: the op, or its in-place form."""
 
@@ -186,7 +191,7 @@ class InplaceSwitch(OpDefinition):
 
     def __init__(self, schema: Schema) -> None:
         last = Param("inplace", "bool", False, False)
-        super().__init__(replace(schema, params=(*(replace(p, keyword_only=False) for p in schema.params), last)))
+        super().__init__(schema.but(params=(*(p.but(keyword_only=False) for p in schema.params), last)))
 
     def run(self, *args: Any) -> Any:
         *rest, inplace = args
@@ -197,4 +202,4 @@ def with_first(schema: Schema, kind: str) -> Schema:
     """The schema with its first parameter of type `kind`."""
     if not schema.params or schema.params[0].type == kind:
         return schema
-    return replace(schema, params=(replace(schema.params[0], type=kind), *schema.params[1:]))
+    return schema.but(params=(schema.params[0].but(type=kind), *schema.params[1:]))

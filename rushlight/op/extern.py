@@ -7,17 +7,16 @@ are computed on the host and the results copied back, so a new device starts com
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from .. import _C
 from ..devices import device_of, handlers
+from ..loops.record import Record
 from .definition import KIND_PYTHON, OpDefinition
 from .results import result_type
 
 
-@dataclass(frozen=True, slots=True)
-class Spec:
+class Spec(Record):
     """Shape, dtype and (optionally) strides of an output."""
 
     shape: tuple[int, ...]

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import platform
 import struct
-from dataclasses import dataclass
 from typing import Any
 
 from .. import _C
 from ..codegen import panels, tile_packs, tiles
+from ..codegen.targets import machine
 from ..loops import expr
 from ..loops.nest import For, Nest, Store, operands, reduction, rows
+from ..loops.record import Record
 from .pointwise import compile_for
 
 SMALL = 32 * 32 * 32            # multiply-adds below which the generated kernel beats a BLAS call
@@ -47,8 +47,7 @@ def blas_kernels() -> dict[str, int]:
     return _blas
 
 
-@dataclass(frozen=True, slots=True)
-class Matrix:
+class Matrix(Record):
     """One operand of a (batched) product: a slot, its two strides and its batch stride, in elements."""
 
     slot: int
@@ -112,8 +111,7 @@ def panel_step(code: str, a: Matrix, b: Matrix, c: Matrix, m: int, n: int, k: in
     return (kernel, [a.slot, b.slot, c.slot], params, batch, max(1, CHUNK // (m * n * k)), -1)
 
 
-@dataclass(frozen=True, slots=True)
-class Product:
+class Product(Record):
     """Matrix products over a BLAS that runs on one thread: steps differ in what the pool's threads share."""
 
     code: str
@@ -152,7 +150,7 @@ class Product:
 
 def has_tiles() -> bool:
     """Whether bfloat16 products can use tile registers."""
-    return platform.machine() in ("x86_64", "AMD64") and _C.request_tiles()
+    return machine() in ("x86_64", "AMD64") and _C.request_tiles()
 
 
 def tile_steps(a: Matrix, b: Matrix, c: Matrix, scratch: int, m: int, n: int, k: int, batch: int = 1) -> tuple[list[tuple], tuple[int, int]] | None:

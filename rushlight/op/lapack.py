@@ -12,12 +12,12 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import Any
 
 from .. import _C
 from ..loops import expr
 from ..loops.nest import Assign, Check, For, Local, Nest, Store, operands, rows
+from ..loops.record import Record
 from .definition import KIND_PLANNED
 from .extern import Extern
 from .gemm import blas_kernels
@@ -48,39 +48,34 @@ class Work:
 WORK, LENGTH = Work(), Work()
 
 
-@dataclass(frozen=True, slots=True)
-class Scratch:
+class Scratch(Record):
     """Uninitialised memory for one call."""
 
     bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class Number:
+class Number(Record):
     """A number passed by reference, of the routine's own type or its real part's."""
 
     value: complex
     real: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Strip:
+class Strip(Record):
     """The size of strip i, where a whole of `total` is cut into strips of `size`."""
 
     size: int
     total: int
 
 
-@dataclass(frozen=True, slots=True)
-class Affine:
+class Affine(Record):
     """start + i * step, for strip i."""
 
     start: int
     step: int
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(Record):
     """The matrices of a batch inside a slot; strides and offset in elements."""
 
     slot: int
@@ -95,7 +90,7 @@ class Block:
     @property
     def t(self) -> Block:
         """The transposes."""
-        return replace(self, rows=self.cols, cols=self.rows, row=self.col, col=self.row)
+        return self.but(rows=self.cols, cols=self.rows, row=self.col, col=self.row)
 
     @property
     def lead(self) -> int:
@@ -104,19 +99,19 @@ class Block:
 
     def at(self, row: int, col: int, rows: int, cols: int) -> Block:
         """The block of these sizes from there."""
-        return replace(self, offset=self.offset + row * self.row + col * self.col, rows=rows, cols=cols)
+        return self.but(offset=self.offset + row * self.row + col * self.col, rows=rows, cols=cols)
 
     def every(self, step: int) -> Block:
         """The same matrix for strip 0, `step` elements further on for each next one."""
-        return replace(self, batch=step)
+        return self.but(batch=step)
 
     def top(self, count: int) -> Block:
         """The first `count` rows."""
-        return replace(self, rows=count)
+        return self.but(rows=count)
 
     def left(self, count: int) -> Block:
         """The first `count` columns."""
-        return replace(self, cols=count)
+        return self.but(cols=count)
 
 
 def numel(sizes: tuple[int, ...]) -> int:

@@ -7,7 +7,6 @@ ops with derivatives of any order. Refuses: operand types listed in `refuse`, wi
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from enum import Enum
 from functools import cached_property
@@ -19,7 +18,7 @@ from ..loops import derive, expr
 from ..loops.nest import pointwise_nest
 from ..loops.vocabulary import Scalars
 from ..promotion import can_cast, operand_dtype, rank, result_type_of, to_float
-from .definition import KIND_POINTWISE, OpDefinition
+from .definition import KIND_POINTWISE, OpDefinition, parameters_of
 from .results import result_type
 from .schema import OPERAND_TYPES, Param, Schema
 
@@ -157,7 +156,7 @@ class Pointwise(OpDefinition):
         if type(self).check is None:
             return
         given = {p.name: args[i] for i, p in enumerate(self.spec.params)}
-        names = list(inspect.signature(type(self).check).parameters)[1:]
+        names = parameters_of(type(self).check)[1:]
         self.check(**{n: given[n] for n in names if n in given})
 
     def refuse_dtype(self, common: Any) -> None:
@@ -271,7 +270,7 @@ class Pointwise(OpDefinition):
         return [grads.get(self.spec.params[i].name, zero) for i in wanted]
 
     def vjp_names(self) -> list[str]:
-        return list(inspect.signature(type(self).vjp).parameters)[3:]
+        return list(parameters_of(type(self).vjp)[3:])
 
 
 class PointwiseVjp(Pointwise):

@@ -7,10 +7,10 @@ Refuses: types it does not know, with the text that holds them.
 
 from __future__ import annotations
 
-import ast
-from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
+
+from ..loops.record import Record
 
 # The core's ParamType numbers (csrc/call.h), by the spelling used in schemas.
 TYPES = {
@@ -26,8 +26,7 @@ OPERAND_TYPES = frozenset(("Tensor", "Tensor?", "Tensor|Scalar", "Tensor|Scalar?
 _REQUIRED = object()
 
 
-@dataclass(frozen=True, slots=True)
-class Param:
+class Param(Record):
     """One parameter: what it is called, what it accepts, what it defaults to."""
 
     name: str
@@ -48,8 +47,7 @@ class Param:
         return f"{self.type} {self.name}" if self.required else f"{self.type} {self.name}={self.default}"
 
 
-@dataclass(frozen=True, slots=True)
-class Schema:
+class Schema(Record):
     """A parsed signature."""
 
     text: str
@@ -57,7 +55,7 @@ class Schema:
     overload: str
     params: tuple[Param, ...]
     returns: tuple[str, ...]
-    return_names: tuple[str, ...] = field(default=())
+    return_names: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return self.text
@@ -71,16 +69,20 @@ class Schema:
 
 
 def _default(text: str) -> Any:
+    """A default as written: a number, a quoted or bare word, or a list of those (as a tuple)."""
     known = {"None": None, "True": True, "False": False}
     if text in known:
         return known[text]
-    try:
-        value = ast.literal_eval(text)
-    except (ValueError, SyntaxError):
-        if text in ("inf", "-inf", "nan"):
-            return float(text)
-        return text
-    return tuple(value) if isinstance(value, list) else value
+    if text[0] in "([":
+        return tuple(_default(part) for part in _split(text[1:-1]))
+    if text[0] in "'\"":
+        return text[1:-1]
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            pass
+    return text
 
 
 def _type(text: str, schema: str) -> tuple[str, bool]:

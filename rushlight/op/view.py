@@ -6,15 +6,14 @@ kernel. The tape follows views and in-place writes through them. Refuses to copy
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from .. import _C
+from ..loops.record import Record
 from .definition import KIND_PLANNED, OpDefinition
 
 
-@dataclass(frozen=True, slots=True)
-class Geometry:
+class Geometry(Record):
     """Where a view's elements are; `offset` counts elements (of `dtype`) from the source's first."""
 
     sizes: tuple[int, ...]

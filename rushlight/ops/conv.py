@@ -15,8 +15,8 @@ from itertools import product as combinations
 from math import prod
 from typing import Any, NamedTuple
 
-from .. import _C
-from ..op import Composite, Extern, Meta, batching, find_op
+from .. import _C, op
+from ..op import Composite, Extern, Meta, find_op
 from ..op.convolve import (
     PLANNED,
     Walk,
@@ -130,17 +130,17 @@ class Convolution(Extern):
         """Examples join the pile; with a kernel for each, they become groups."""
         input, weight, bias, *rest = args
         if behind(weight, level) is None and (bias is None or behind(bias, level) is None):
-            v = batching.front(input, level)
+            v = op.batching.front(input, level)
             made = overload.call(v.reshape((v.shape[0] * v.shape[1], *v.shape[2:])), weight, bias, *rest)
-            return batching.wrapped(made.reshape((*v.shape[:2], *made.shape[1:])), level)
+            return op.batching.wrapped(made.reshape((*v.shape[:2], *made.shape[1:])), level)
         *numbers, groups = rest
         size = level.batch_size
-        made = overload.call(as_groups(batching.expanded(input, level)), batching.expanded(weight, level).flatten(0, 1), None, *numbers, groups * size)
+        made = overload.call(as_groups(op.batching.expanded(input, level)), op.batching.expanded(weight, level).flatten(0, 1), None, *numbers, groups * size)
         made = made.reshape((made.shape[0], size, made.shape[1] // size, *made.shape[2:])).movedim(1, 0)
         if bias is not None:
-            b = batching.expanded(bias, level)
+            b = op.batching.expanded(bias, level)
             made = made + b.reshape((size, 1, b.shape[1], *(1,) * (made.ndim - 3)))
-        return batching.wrapped(made, level)
+        return op.batching.wrapped(made, level)
 
     def checked(self, input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool, output_padding: Any, groups: int) -> tuple[Window, tuple[int, ...]]:
         """The window and the output padding, one number per dimension; raises for what is refused."""
@@ -328,8 +328,8 @@ class ConvolutionWeight(Extern):
         """A gradient for each example: examples become groups."""
         grad, input, *numbers, groups = args
         size = level.batch_size
-        made = overload.call(*(as_groups(batching.expanded(t, level)) for t in (grad, input)), *numbers, groups * size)
-        return batching.wrapped(made.reshape((size, made.shape[0] // size, *made.shape[1:])), level)
+        made = overload.call(*(as_groups(op.batching.expanded(t, level)) for t in (grad, input)), *numbers, groups * size)
+        return op.batching.wrapped(made.reshape((size, made.shape[0] // size, *made.shape[1:])), level)
 
     def window(self, kernel_size: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> Window:
         dims = len(kernel_size)

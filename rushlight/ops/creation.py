@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .. import _C
+from .. import _C, op
 from ..devices import default_device
 from ..loops import expr
 from ..loops.nest import Nest, Store, operands, rows
-from ..op import Composite, batching, find_op
+from ..op import Composite, find_op
 from ..op.factory import OPTIONS, Factory, check_options, check_sizes, fresh, scalar_bytes
 from ..op.pointwise import compile_for
 from ..promotion import default_dtype, number_dtype
@@ -314,7 +314,7 @@ class _Like(Composite):
         return made
 
     def vmap(self, level, overload, args):
-        return batching.wrapped(overload.call(batching.front(args[0], level), *args[1:-1], None), level)
+        return op.batching.wrapped(overload.call(op.batching.front(args[0], level), *args[1:-1], None), level)
 
     def compute(self, input, *rest):
         own, (dtype, layout, device, pin_memory, requires_grad, memory_format) = rest[:-6], rest[-6:]
@@ -363,7 +363,7 @@ class _New(Composite):
     factory = ""
 
     def vmap(self, level, overload, args):
-        return batching.wrapped(overload.call(args[0]._wrapped.value, (level.batch_size, *args[1]), *args[2:]), level)
+        return op.batching.wrapped(overload.call(args[0]._wrapped.value, (level.batch_size, *args[1]), *args[2:]), level)
 
     def compute(self, input, size, *rest):
         own, (dtype, layout, device, pin_memory, requires_grad) = rest[:-5], rest[-5:]
@@ -410,5 +410,5 @@ class NewEmptyStrided(_New):
     def vmap(self, level, overload, args):
         size, stride = args[1:3]
         span = 1 + sum((n - 1) * s for n, s in zip(size, stride, strict=True)) if 0 not in size else 0
-        return batching.wrapped(overload.call(args[0]._wrapped.value, (level.batch_size, *size), (span, *stride), *args[3:]), level)
+        return op.batching.wrapped(overload.call(args[0]._wrapped.value, (level.batch_size, *size), (span, *stride), *args[3:]), level)
 

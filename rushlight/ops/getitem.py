@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import _C
-from ..op import Geometry, Meta, OpDefinition, View, batching, find_op
+from .. import _C, op
+from ..op import Geometry, Meta, OpDefinition, View, find_op
 
 
 class BasicIndex(View):
@@ -36,7 +36,7 @@ class BasicIndexBackward(OpDefinition):
     def vmap(self, level: Any, overload: Any, args: tuple) -> Any:
         grad, size, index = args
         rest = index if isinstance(index, tuple) else (index,)
-        return batching.wrapped(overload.call(batching.front(grad, level), (level.batch_size, *size), (slice(None), *rest)), level)
+        return op.batching.wrapped(overload.call(op.batching.front(grad, level), (level.batch_size, *size), (slice(None), *rest)), level)
 
     def run(self, grad: Any, size: Any, index: Any) -> Any:
         return _C.scatter_basic(grad, size, index)

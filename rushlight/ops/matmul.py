@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from .. import _C
+from .. import _C, op
 from ..loops import expr
 from ..loops.nest import pointwise_nest
-from ..op import Composite, Extern, batching, find_op
+from ..op import Composite, Extern, find_op
 from ..op.definition import KIND_PLANNED
 from ..op.gemm import Matrix, has_tiles, steps, tile_steps
 from ..op.levels import behind
@@ -93,7 +93,7 @@ class _Product(Extern):
 
     def vmap(self, level: Any, overload: Any, args: tuple) -> Any:
         self.check_examples(*args)
-        return batching.product(level, *args)
+        return op.batching.product(level, *args)
 
     def check_examples(self, a: Any, b: Any) -> None:
         """Raise for examples the op refuses, by their number of dims."""
@@ -639,8 +639,8 @@ class Linear(_AddProduct):
     def vmap(self, level: Any, overload: Any, args: tuple) -> Any:
         input, weight, bias = args
         if any(t is not None and behind(t, level) is not None for t in (weight, bias)):
-            return batching.body(level, overload, args)
-        return batching.wrapped(overload.call(batching.front(input, level), weight, bias), level)
+            return op.batching.body(level, overload, args)
+        return op.batching.wrapped(overload.call(op.batching.front(input, level), weight, bias), level)
 
     def check_linear(self, input: Any, weight: Any, bias: Any) -> None:
         check_devices("linear", (input, weight, bias))

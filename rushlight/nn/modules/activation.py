@@ -9,12 +9,12 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+from ... import late
 from ..._C import Tensor
 from ...op import find_op
 from .. import functional as F, init
 from ..parameter import Parameter
 from .module import Module
-from .multihead import MultiheadAttention  # noqa: F401  PyTorch keeps it in this file
 from .settings import settings
 
 
@@ -348,3 +348,6 @@ class Softmax2d(Module):
         if input.dim() not in (3, 4):
             raise ValueError(f"Softmax2d: expected input to be 3D or 4D, got {input.dim()}D instead")
         return F.softmax(input, -3, _stacklevel=5)
+
+
+__getattr__, __dir__ = late.names(globals(), {"MultiheadAttention": "multihead"})   # PyTorch keeps it in this file

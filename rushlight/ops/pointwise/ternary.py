@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 
-from rushlight import _C
+from rushlight import _C, op
 from rushlight.loops.expr import COMPLEX, FLOATS, Value
-from rushlight.op import Pointwise, Promote, batching, find_op
+from rushlight.op import Pointwise, Promote, find_op
 from rushlight.op.levels import behind
 from rushlight.ops.pointwise.checks import check_mask, check_same_dtype, is_bool, is_complex, is_integral
 
@@ -53,14 +53,14 @@ class MaskedFill(Pointwise):
     def vmap(self, level, overload, args):
         input, mask, value = args
         if not isinstance(value, _C.Tensor) or behind(value, level) is None or value.ndim:
-            return batching.pointwise(level, overload, args)
+            return op.batching.pointwise(level, overload, args)
         ndim = max(input.ndim, mask.ndim)
-        x, m, v = (batching.align(batching.expanded(t, level), ndim) for t in args)
+        x, m, v = (op.batching.align(op.batching.expanded(t, level), ndim) for t in args)
         made = find_op("where")(m, v.to(x.dtype), x)
         if not overload.inplace:
-            return batching.wrapped(made, level)
-        batching.check_target(overload, args, level)
-        batching.front(input, level).copy_(made)
+            return op.batching.wrapped(made, level)
+        op.batching.check_target(overload, args, level)
+        op.batching.front(input, level).copy_(made)
         return input
 
     def expr(self, s, x, mask, value):
