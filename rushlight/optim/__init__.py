@@ -1,29 +1,18 @@
 """Optimizers and learning rate schedulers, with PyTorch's names, options and state dicts.
 
 An optimizer is a class plus a rule: the new value of one element, from which one kernel for all parameters is made
-(rule.py).
+(rule.py). Each is imported when first used.
 """
 
-from . import lr_scheduler, optimizer, swa_utils
-from ._adafactor import Adafactor
-from ._muon import Muon
-from ._stateless import swap_in_optimizer_params_and_state
-from .adadelta import Adadelta
-from .adagrad import Adagrad
-from .adam import Adam
-from .adamax import Adamax
-from .adamw import AdamW
-from .asgd import ASGD
-from .lbfgs import LBFGS
-from .nadam import NAdam
+from .. import late
 from .optimizer import Optimizer
-from .radam import RAdam
-from .rmsprop import RMSprop
-from .rprop import Rprop
-from .sgd import SGD
-from .sparse_adam import SparseAdam
 
-__all__ = [
-    "ASGD", "LBFGS", "SGD", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "Muon", "NAdam", "Optimizer", "RAdam", "RMSprop",
-    "Rprop", "SparseAdam", "lr_scheduler", "swa_utils", "swap_in_optimizer_params_and_state",
-]  # fmt: skip
+_LATER = late.by_name({
+    "_adafactor": "Adafactor", "_muon": "Muon", "_stateless": "swap_in_optimizer_params_and_state", "adadelta": "Adadelta",
+    "adagrad": "Adagrad", "adam": "Adam", "adamax": "Adamax", "adamw": "AdamW", "asgd": "ASGD", "lbfgs": "LBFGS", "nadam": "NAdam",
+    "radam": "RAdam", "rmsprop": "RMSprop", "rprop": "Rprop", "sgd": "SGD", "sparse_adam": "SparseAdam",
+})  # fmt: skip
+_FILES = ("_functional", "_multi_tensor", "lr_scheduler", "swa_utils")
+
+__all__ = ["Optimizer", "lr_scheduler", "swa_utils", *_LATER]
+__getattr__, __dir__ = late.names(globals(), _LATER, (*_FILES, *_LATER.values()))

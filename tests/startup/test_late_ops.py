@@ -1,0 +1,170 @@
+"""Families of ops arrive late: what a process imports, what it can ask before, and every way the kept tables can be bad."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+import rushlight as rl
+from rushlight.op import definitions, load_all, registry
+
+ROOT = Path(__file__).parents[2]
+
+
+def run(code: str, cache: Path, **environment: str) -> str:
+    """What a fresh process prints."""
+    variables = {**os.environ, "PYTHONPATH": str(ROOT), "RUSHLIGHT_CACHE": str(cache), **environment}
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], env=variables, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+FAMILIES = """
+import sys, rushlight as rl
+print(*sorted(m for m in sys.modules if m.startswith("rushlight.ops.")))
+"""
+SURFACE = """
+import rushlight as rl, rushlight.linalg, rushlight.nn.functional as F
+from rushlight.op import ops, published
+print(sorted(ops), sorted(n for n in vars(rl.Tensor)), sorted(published("")), sorted(published("linalg")), dir(rl), sorted(vars(F)))
+"""
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory) -> Path:
+    """A cache folder that one process has filled."""
+    folder = tmp_path_factory.mktemp("cache")
+    run("import rushlight", folder)
+    return folder
+
+
+def test_import_brings_no_family_and_nothing_heavy(cache: Path) -> None:
+    assert run(FAMILIES, cache) == ""
+    heavy = ("numpy", "llvmlite", "inspect", "dataclasses", "hashlib", "ast", "rushlight.codegen", "rushlight.loops", "rushlight.nn")
+    assert run(f"import sys, rushlight; print([m for m in {heavy} if m in sys.modules])", cache) == "[]"
+
+
+def test_the_first_call_brings_the_family_of_the_op(cache: Path) -> None:
+    found = run("import rushlight as rl\nassert rl.ones(2).sin().shape == (2,)" + FAMILIES, cache)
+    assert "rushlight.ops.pointwise.trig" in found and "rushlight.ops.linalg" not in found and "rushlight.ops.conv" not in found
+
+
+def test_the_surface_is_the_same_with_and_without_kept_tables(cache: Path, tmp_path: Path) -> None:
+    assert run(SURFACE, cache) == run(SURFACE, tmp_path)
+
+
+def test_ops_keep_their_identity_when_their_family_arrives(cache: Path) -> None:
+    run("""
+        import pickle, rushlight as rl
+        sin, packet = rl.sin, rl.ops.aten.sin
+        assert rl.Tensor.sin is sin and rl.op.find_op("sin") is sin and rl.op.ops["sin"] is sin
+        assert pickle.loads(pickle.dumps(sin)) is sin
+        assert "sin(Tensor" in sin.__doc__
+        rl.op.load_all()
+        assert rl.sin is sin and rl.Tensor.sin is sin and packet.op is sin and rl.op.definitions["sin"]
+    """, cache)
+
+
+def test_definitions_of_one_name_have_one_order(cache: Path) -> None:
+    ordered = "print([c.__module__ + '.' + c.__name__ for c in rl.op.definitions['mse_loss']])"
+    plain = run("import rushlight as rl\n" + ordered, cache)
+    turned = run("import rushlight as rl\nimport rushlight.ops.loss_enumerated\n" + ordered, cache)
+    assert plain == turned
+
+
+def test_methods_that_are_no_ops_arrive_late(cache: Path) -> None:
+    run("""
+        import rushlight as rl
+        class Mine(rl.Tensor):
+            def indices(self):
+                return super().indices()
+        try:
+            rl.ones(2).as_subclass(Mine).indices()
+        except RuntimeError as error:
+            assert "sparse" in str(error)
+        else:
+            raise AssertionError("a strided tensor has no indices")
+        assert rl.eye(2).to_sparse().indices().tolist() == [[0, 1], [0, 1]]
+        assert type(vars(rl.Tensor)["indices"]).__name__ == "function"
+    """, cache)
+
+
+def test_threads_may_ask_for_a_family_at_once(cache: Path) -> None:
+    run("""
+        import threading, rushlight as rl
+        x, found, start = rl.ones(3), [], threading.Barrier(8)
+        def work(i):
+            start.wait()
+            op = (rl.sin, rl.cos, rl.tan, rl.Tensor.asin)[i % 4]
+            found.append(op(x * 0.5).sum().item())
+        threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
+        [t.start() for t in threads], [t.join() for t in threads]
+        assert len(found) == 8
+    """, cache)
+
+
+DAMAGES = {
+    "empty": lambda data: b"",
+    "cut": lambda data: data[: len(data) // 2],
+    "bit": lambda data: data[:-100] + bytes([data[-100] ^ 1]) + data[-99:],
+    "foreign": lambda data: b"something else",
+}
+
+
+@pytest.mark.parametrize("how", DAMAGES)
+def test_damaged_tables_are_made_again(tmp_path: Path, how: str) -> None:
+    run("import rushlight", tmp_path)
+    (path,) = tmp_path.glob("ops-*")
+    good = path.read_bytes()
+    path.write_bytes(DAMAGES[how](good))
+    assert "rushlight.ops.conv" in run(FAMILIES, tmp_path)
+    assert run(FAMILIES, tmp_path) == ""
+
+
+def test_no_folder_means_no_tables_and_no_complaint(tmp_path: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("in the way")
+    assert "rushlight.ops.conv" in run("import warnings\nwarnings.simplefilter('error')\n" + FAMILIES, blocked)
+
+
+def test_a_changed_source_is_noticed(tmp_path: Path) -> None:
+    (tmp_path / "pack").mkdir()
+    (tmp_path / "pack" / "__init__.py").write_text("")
+    (tmp_path / "one.py").write_text("x = 1\n")
+    (tmp_path / "__init__.py").write_text("")
+    before = registry.list_sources(str(tmp_path))
+    assert [name for name, _, _ in before] == ["one", "pack"]
+    (tmp_path / "one.py").write_text("x = 12\n")
+    (tmp_path / "pack" / "two.py").write_text("")
+    after = registry.list_sources(str(tmp_path))
+    assert after != before and [name for name, _, _ in after] == ["one", "pack", "pack.two"]
+
+
+def test_a_definition_made_later_becomes_an_op() -> None:
+    from rushlight.op import Composite
+
+    class StartupTwice(Composite):
+        """Twice the input."""
+
+        schema = "_startup_twice(Tensor input) -> Tensor"
+
+        def compute(self, input):
+            return input * 2
+
+    assert rl.ops.aten._startup_twice(rl.ones(1)).item() == 2
+    assert definitions["_startup_twice"] == [StartupTwice] and "_startup_twice" in definitions
+
+
+def test_walking_definitions_brings_everything() -> None:
+    load_all()
+    assert len(definitions) == len(list(definitions)) == len(dict(definitions.items())) > 900
+    assert all(classes for classes in definitions.values())
+    with pytest.raises(KeyError):
+        definitions["no_such_op"]
+    with pytest.raises(AttributeError, match="no op called"):
+        rl.op.find_op("no_such_op")
