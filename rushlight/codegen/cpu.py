@@ -31,7 +31,7 @@ def host_target() -> Target:
             bits = 256
         features += ",-prefer-256-bit"
     return Target("host", triple, llvm.get_host_cpu_name(), features, bits, registers,
-                  fma_overwrites_addend=is_arm, has_maximum=is_arm)  # fmt: skip
+                  fma_overwrites_addend=is_arm, has_maximum=is_arm, has_reciprocal_steps=is_arm)  # fmt: skip
 
 
 def resolve_target(target: str | Target) -> Target:

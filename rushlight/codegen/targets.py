@@ -17,6 +17,7 @@ class Target(Record):
     """vector_bits 0 means scalar code; is_gpu makes the outermost loop a grid-stride loop.
 
     fma_overwrites_addend: see `Lowering.reload`. has_maximum: NaN-propagating minimum and maximum are instructions.
+    has_reciprocal_steps: so are an estimate of 1 / x and the factor that refines it (see `Lowering.near_quotients`).
     """
 
     name: str
@@ -28,6 +29,7 @@ class Target(Record):
     pointer_size: int = 8
     fma_overwrites_addend: bool = False
     has_maximum: bool = False
+    has_reciprocal_steps: bool = False
     is_gpu: bool = False
     linkage: str = ""
 
@@ -35,7 +37,8 @@ class Target(Record):
 _TARGETS = (
     Target("x86-64-avx2", "x86_64-unknown-linux-gnu", "x86-64-v3", vector_bits=256, registers=16),
     Target("x86-64-avx512", "x86_64-unknown-linux-gnu", "x86-64-v4", "-prefer-256-bit", vector_bits=512),
-    Target("aarch64", "aarch64-unknown-linux-gnu", "generic", "+neon", fma_overwrites_addend=True, has_maximum=True),
+    Target("aarch64", "aarch64-unknown-linux-gnu", "generic", "+neon", fma_overwrites_addend=True, has_maximum=True,
+           has_reciprocal_steps=True),
     Target("riscv64", "riscv64-unknown-linux-gnu", "generic-rv64", "+m,+a,+f,+d,+c,+v"),
     Target("wasm32", "wasm32-unknown-unknown", "generic", "+simd128,+nontrapping-fptoint", registers=16, pointer_size=4,
            has_maximum=True),

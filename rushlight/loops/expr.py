@@ -348,6 +348,12 @@ def div(a: Value | Number, b: Value | Number) -> Value:
     return node("div", (a, b), a.dtype)
 
 
+def near_div(a: Value | Number, b: Value | Number) -> Value:
+    """A quotient of floats that may be off by a unit or two in the last place, where a target divides faster so."""
+    made = div(a, b)
+    return node("div", made.args, made.dtype, "near") if made.op == "div" and made.dtype == "f32" else made
+
+
 def _complex_div(a: Value, b: Value) -> Value:
     # Scaling by the larger part keeps |b|**2 from overflowing; 0 falls through to part / 0.
     ar, ai, br, bi = real(a), imag(a), real(b), imag(b)
@@ -693,7 +699,7 @@ def rebuild(old: Value, args: tuple[Value, ...]) -> Value:
     """`old` with other arguments, simplified again."""
     op = old.op
     if op in BUILD:
-        return BUILD[op](*args)
+        return near_div(*args) if old.attr == "near" else BUILD[op](*args)
     if op == "select":
         return select(*args, rare=old.attr == "rare")
     if op == "cast":

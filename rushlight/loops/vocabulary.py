@@ -153,6 +153,10 @@ class Scalars:
     def div(self, a: Operand, b: Operand) -> Value:
         return expr.div(a, b)
 
+    def near_div(self, a: Operand, b: Operand) -> Value:
+        """a / b up to two units in the last place."""
+        return expr.near_div(a, b)
+
     def neg(self, x: Value) -> Value:
         return expr.neg(x)
 

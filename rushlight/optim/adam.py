@@ -12,7 +12,7 @@ from .rule import Numbers, Rule, RuledOptimizer, check_at_least_zero, check_beta
 class AdamRule(Rule):
     name = "adam"
     scalars = ("step",)
-    names = ("lr", "correction", "eps", "beta1", "beta2", "weight_decay")
+    names = ("lr", "eps", "beta1", "beta2", "weight_decay")
 
     def choices(self, hyper: dict[str, Any]) -> tuple:
         return hyper["amsgrad"], hyper["maximize"], bool(hyper["weight_decay"] != 0), hyper["decoupled_weight_decay"]
@@ -22,7 +22,8 @@ class AdamRule(Rule):
 
     def numbers(self, hyper: dict[str, Any], step: Any) -> tuple:
         step, (beta1, beta2), lr, decay = step + 1, hyper["betas"], hyper["lr"], hyper["weight_decay"]
-        return (step, lr / (1 - beta1**step), (1 - beta2**step) ** -0.5, hyper["eps"], 1 - beta1, 1 - beta2,
+        root = (1 - beta2**step) ** 0.5   # corrects the root of `square`; multiplied through, it touches no element
+        return (step, -lr * root / (1 - beta1**step), hyper["eps"] * root, 1 - beta1, 1 - beta2,
                 1 - lr * decay if hyper["decoupled_weight_decay"] else decay)  # fmt: skip
 
     def expr(self, s: Any, choices: tuple, n: Numbers, param: Any, grad: Any, mean: Any, square: Any, largest: Any = None) -> tuple:
@@ -31,11 +32,11 @@ class AdamRule(Rule):
         if decays and decoupled:
             param = param * n.weight_decay
         elif decays:
-            grad = grad + n.weight_decay * param
-        mean = mean + n.beta1 * (grad - mean)
-        square = square + n.beta2 * (grad * grad - square)
+            grad = s.fma(n.weight_decay, param, grad)
+        mean = s.fma(n.beta1, grad - mean, mean)
+        square = s.fma(n.beta2, grad * grad - square, square)
         largest = s.maximum(largest, square) if amsgrad else square
-        param = param - n.lr * mean / (s.sqrt(largest) * n.correction + n.eps)
+        param = s.fma(n.lr, s.near_div(mean, s.sqrt(largest) + n.eps), param)
         return (param, mean, square, largest) if amsgrad else (param, mean, square)
 
 

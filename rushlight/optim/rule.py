@@ -28,6 +28,14 @@ class TensorMath:
         return x.sqrt()
 
     @staticmethod
+    def fma(a: Any, b: Any, c: Any) -> Any:
+        return a * b + c
+
+    @staticmethod
+    def near_div(a: Any, b: Any) -> Any:
+        return a / b
+
+    @staticmethod
     def abs(x: Tensor) -> Tensor:
         return x.abs()
 
