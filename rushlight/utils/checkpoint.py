@@ -20,6 +20,13 @@ from .. import _C
 from ..autograd import Function, backward, enable_grad, no_grad
 from ..autograd.graph import saved_tensors_hooks
 from ..dispatch import autocast
+from .checkpoint_policy import CheckpointPolicy, OpLog, SelectiveCheckpointContext, create_selective_checkpoint_contexts
+
+__all__ = [
+    "CheckpointError", "CheckpointFunction", "CheckpointPolicy", "DefaultDeviceType", "SelectiveCheckpointContext", "check_backward_validity",
+    "checkpoint", "checkpoint_sequential", "create_selective_checkpoint_contexts", "detach_variable", "get_device_states", "noop_context_fn",
+    "set_checkpoint_debug_enabled", "set_checkpoint_early_stop", "set_device_states",
+]  # fmt: skip
 
 
 class CheckpointError(RuntimeError):
@@ -61,19 +68,49 @@ def noop_context_fn() -> tuple[Any, Any]:
     return contextlib.nullcontext(), contextlib.nullcontext()
 
 
+@contextlib.contextmanager
+def _switched(name: str, value: Any) -> Iterator[None]:
+    previous = getattr(_local, name, None)
+    setattr(_local, name, value)
+    try:
+        yield
+    finally:
+        setattr(_local, name, previous)
+
+
 def set_checkpoint_early_stop(enable: bool) -> Any:
     """Whether recomputation stops as soon as the last saved tensor exists. A context manager."""
+    return _switched("early_stop", enable)
 
-    @contextlib.contextmanager
-    def switched() -> Iterator[None]:
-        previous = getattr(_local, "early_stop", None)
-        _local.early_stop = enable
-        try:
-            yield
-        finally:
-            _local.early_stop = previous
 
-    return switched()
+def set_checkpoint_debug_enabled(enabled: bool | None) -> Any:
+    """Whether `debug` is on whatever calls say; None leaves it to them. A context manager."""
+    return _switched("debug", enabled)
+
+
+class DefaultDeviceType:
+    """The device type whose random state is kept beside the CPU's; a program may name one that has none here."""
+
+    _default_device_type = "cuda"
+
+    @staticmethod
+    def set_device_type(device: str = "cuda") -> None:
+        DefaultDeviceType._default_device_type = device
+
+    @staticmethod
+    def get_device_type() -> str:
+        return DefaultDeviceType._default_device_type
+
+
+def get_device_states(*args: Any) -> tuple[list[int], list[Any]]:
+    """Devices of the tensors in `args` that have random states of their own, and those states: the CPU's is kept apart."""
+    return [], []
+
+
+def set_device_states(devices: Iterable[int], states: Iterable[Any], *, device_type: str | None = None) -> None:
+    """Restore what `get_device_states` returned."""
+    if list(devices):
+        raise RuntimeError(f"set_device_states: no device of type {device_type or DefaultDeviceType.get_device_type()!r} has a random state here")
 
 
 # --- with reentry ------------------------------------------------------------------------------------------------------
@@ -158,6 +195,7 @@ class _Frame:
         self.descriptions: list[Any] = []
         self.filled: dict[Any, list[Any]] = {}
         self.ignore_mismatch = not early_describe
+        self.logs: tuple[OpLog, OpLog] | None = None   # what both runs called, with debug=True
 
     def hooks(self) -> saved_tensors_hooks:
         def pack(tensor: Any) -> _Holder:
@@ -206,7 +244,13 @@ class _Frame:
 
         with contextlib.suppress(_StopRecomputation), saved_tensors_hooks(pack, lambda t: t), enable_grad():
             self.recompute()
-        self.compare(made)
+        try:
+            self.compare(made)
+        except CheckpointError as error:
+            if self.logs is None:
+                raise CheckpointError(f"{error}\nPass debug=True to checkpoint to see the ops of both runs.") from None
+            first, second = ("\n".join(log.lines) for log in self.logs)
+            raise CheckpointError(f"{error}\n\nOps of the original forward:\n{first}\n\nOps of the recomputation:\n{second}") from error
         self.filled[key] = values
 
     def compare(self, made: list[Any]) -> None:
@@ -242,10 +286,13 @@ def _without_reentry(
     context_fn: Callable,
     determinism_check: str,
     early_stop: bool,
+    debug: bool,
 ) -> Any:
     if determinism_check not in _DETERMINISM_CHECKS:
         raise ValueError(f"determinism_check should be one of {list(_DETERMINISM_CHECKS)}, but got {determinism_check}")
-    forward_context, recompute_context = context_fn()
+    if debug and context_fn is not noop_context_fn:
+        raise ValueError("debug=True is incompatible with non-default context_fn")
+    forward_context, recompute_context = (OpLog(), OpLog()) if debug else context_fn()
     random, precision = RandomState(preserve_rng_state), autocast.snapshot_now()
 
     def recompute() -> None:
@@ -253,6 +300,7 @@ def _without_reentry(
             function(*args, **kwargs)
 
     frame = _Frame(recompute, early_stop, _DETERMINISM_CHECKS[determinism_check], determinism_check != "none")
+    frame.logs = (forward_context, recompute_context) if debug else None
     with frame.hooks(), forward_context:
         return function(*args, **kwargs)
 
@@ -281,14 +329,9 @@ def checkpoint(
         if context_fn is not noop_context_fn or debug:
             raise ValueError("Passing `context_fn` or `debug` is only supported when use_reentrant=False.")
         return CheckpointFunction.apply(function, preserve, *args)
-    switched = getattr(_local, "early_stop", None)
-    stop = early_stop if switched is None else switched
-    try:
-        return _without_reentry(function, args, kwargs, preserve, context_fn, determinism_check, stop)
-    except CheckpointError as error:
-        if debug:
-            raise CheckpointError(f"{error}\n(debug=True: the call was {function!r} with {len(args)} arguments)") from error
-        raise
+    switched, forced = getattr(_local, "early_stop", None), getattr(_local, "debug", None)
+    stop, debug = early_stop if switched is None else switched, debug if forced is None else forced
+    return _without_reentry(function, args, kwargs, preserve, context_fn, determinism_check, stop, debug)
 
 
 def checkpoint_sequential(functions: Any, segments: int, input: Any, use_reentrant: bool | None = None, **kwargs: Any) -> Any:
