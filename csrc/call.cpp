@@ -18,7 +18,7 @@ static PyObject* bind_error;      // callable(op, args, kwargs): raises a TypeEr
 static PyObject* out_caller;      // callable(overload, args, out)
 static PyObject* autocaster;      // callable(overload, args): the op with its arguments cast, for mixed precision
 static PyObject* str_plan;
-static uint64_t epoch = 0;        // part of every key: bumped when a global default changes
+static uint64_t epoch = 0;        // part of every key: the global defaults under which plans were made
 
 static PlanTable* table(Overload* op) {
   if (!op->table) op->table = new PlanTable;
@@ -722,7 +722,15 @@ static PyObject* set_hooks(PyObject*, PyObject* args, PyObject* kwargs) {
   Py_RETURN_NONE;
 }
 static PyObject* forget_plans(PyObject*, PyObject*) {
-  epoch++;
+  epoch += 1u << 16;
+  Py_RETURN_NONE;
+}
+// choose_plans(which, number): plans made under this default (0 dtype, 1 device) apply again, those made under others wait.
+static PyObject* choose_plans(PyObject*, PyObject* args) {
+  int which, number;
+  if (!PyArg_ParseTuple(args, "ii", &which, &number)) return nullptr;
+  if ((which != 0 && which != 1) || number < 0 || number > 255) return PyErr_SetString(PyExc_ValueError, "choose_plans: no such default"), nullptr;
+  epoch = (epoch & ~(uint64_t{0xff} << 8 * which)) | (static_cast<uint64_t>(number) << 8 * which);
   Py_RETURN_NONE;
 }
 static PyObject* get_keys(PyObject*, PyObject*) { return Py_BuildValue("(II)", tls.keys, tls.excluded); }
@@ -744,7 +752,8 @@ static PyObject* set_keys(PyObject*, PyObject* args) {
 
 static PyMethodDef functions[] = {
     {"set_hooks", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(set_hooks)), METH_VARARGS | METH_KEYWORDS, "where the core asks Python"},
-    {"forget_plans", forget_plans, METH_NOARGS, "a global default changed: plans made so far no longer apply"},
+    {"forget_plans", forget_plans, METH_NOARGS, "plans made so far no longer apply"},
+    {"choose_plans", choose_plans, METH_VARARGS, "choose_plans(which, number): the plans made under one value of a global default"},
     {"get_thread_keys", get_keys, METH_NOARGS, "(active, excluded) dispatch bits of this thread"},
     {"own_call", own_call, METH_VARARGS, "own_call(f, *args): f(*args) as the tape's own call"},
     {"in_rule", in_rule, METH_NOARGS, "whether the tape itself is calling ops on this thread"},

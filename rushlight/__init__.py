@@ -156,6 +156,7 @@ _SUBPACKAGES = frozenset((
     "_dynamo",
     "_jit_internal",
     "amp",
+    "backends",
     "codegen",
     "compat",
     "compiler",

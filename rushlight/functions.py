@@ -12,6 +12,7 @@ from typing import Any
 from . import _C, legacy
 from ._C import Tensor, UntypedStorage
 from .op import find_op
+from .promotion import set_default_dtype
 from .shape import Size
 from .storage import TypedStorage
 
@@ -114,8 +115,7 @@ def set_default_tensor_type(t: Any) -> None:
     name = t.rpartition(".")[2] if isinstance(t, str) else t.__name__
     if name not in legacy.TYPES:
         raise TypeError(f"set_default_tensor_type: invalid type object {t!r}")
-    _C.set_default_dtype(legacy.TYPES[name].dtype)
-    _C.forget_plans()
+    set_default_dtype(legacy.TYPES[name].dtype)
 
 
 # --- metadata in place ----------------------------------------------------------------------------------------------------

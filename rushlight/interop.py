@@ -16,6 +16,7 @@ from typing import Any
 
 from . import _C
 from ._C import Tensor
+from .devices import placed
 
 # PyTorch's names of element types, as its messages and legacy tensor types use them.
 SCALAR_NAMES: dict[str, str] = {
@@ -59,6 +60,7 @@ def tensor(
     pin_memory: bool = False,
 ) -> Tensor:
     """A new tensor holding a copy of `data`, never part of a graph."""
+    device = placed() if device is None else device
     if isinstance(data, Tensor):
         warnings.warn(
             "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() "
@@ -87,6 +89,7 @@ def _moved(source: Tensor, dtype: _C.dtype | None, device: Any) -> Tensor:
 
 def as_tensor(data: Any, dtype: _C.dtype | None = None, device: Any = None) -> Tensor:
     """`data` as a tensor, sharing its memory and its history where possible."""
+    device = placed() if device is None else device
     if isinstance(data, Tensor):
         return _moved(data, dtype, device)
     if _is_array(data):
@@ -103,7 +106,7 @@ def asarray(
     requires_grad: bool = False,
 ) -> Tensor:
     """`obj` as a tensor: shared where possible, unless `copy` says True; an error if `copy` is False and it cannot be."""
-    source = _shared(obj, dtype)
+    source, device = _shared(obj, dtype), placed() if device is None else device
     if source is None:
         if copy is False:
             raise ValueError("can't alias arbitrary sequence into a tensor.")

@@ -18,10 +18,13 @@ default_dtype = _C.get_default_dtype
 promote_types = _C.promote_types
 
 
+_order: dict[dtype, int] = {_C.float32: 0}   # default dtypes there have been: each keeps its plans
+
+
 def set_default_dtype(d: dtype) -> None:
     """Make `d`, a floating type, the type of new tensors made from Python floats."""
     _C.set_default_dtype(d)
-    _C.forget_plans()
+    _C.choose_plans(0, _order.setdefault(d, len(_order)))
 
 
 def default_complex() -> dtype:

@@ -61,6 +61,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("core_names",),
     ("optim", "data", "datasets", "amp"),
     ("cpu",),
+    ("backends", "accelerator"),
+    ("__config__",),
     ("testing",),
     ("fx",),
     ("dynamo", "_dynamo"),
@@ -78,7 +80,7 @@ RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 FORBIDDEN_NAMES = {"utils", "util", "helpers", "helper", "common", "misc"}
 # PyTorch's own public names, which compatibility obliges us to keep.
 PUBLIC_NAMES = {"rushlight/utils", "rushlight/nn/utils", "rushlight/nn/modules/utils", "rushlight/autograd/utils", "rushlight/_dynamo/utils",
-                "rushlight/distributions/utils"}
+                "rushlight/distributions/utils", "tests/utils"}
 
 # Start-up budget: `import rushlight` must not load these, so nothing it reaches may import them eagerly.
 HEAVY = {"numpy", "llvmlite", "scipy_openblas64", "hypothesis", "torch"}

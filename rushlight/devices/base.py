@@ -128,13 +128,40 @@ def device_of(args: tuple) -> Any:
     return first or _C.device("cpu")
 
 
+_order: dict[str, int] = {"cpu": 0}   # default devices there have been: each keeps its plans
+
+
 def default_device() -> Any:
     """Where new tensors go when no device is named."""
     return _default_device
 
 
+def placed() -> Any:
+    """The default device, or None where that is the CPU: for functions that make tensors there unless told otherwise."""
+    return _default_device if _default_device.type != "cpu" else None
+
+
 def set_default_device(device: Any) -> None:
     """Make `device` the place of new tensors; None means cpu."""
     global _default_device
-    _default_device = _C.device("cpu" if device is None else device)
-    _C.forget_plans()
+    chosen = _C.device("cpu" if device is None else device)
+    _C.choose_plans(1, _order.setdefault(str(chosen), len(_order)))
+    _default_device = chosen
+
+
+_outside: list[Any] = []
+
+
+def enter(device: Any) -> Any:
+    """`with device:` makes it the default device until the block ends."""
+    _outside.append(_default_device)
+    set_default_device(device)
+    return device
+
+
+def leave(device: Any, *exc: object) -> None:
+    """The end of `with device:`."""
+    set_default_device(_outside.pop())
+
+
+_C.device.__enter__, _C.device.__exit__ = enter, leave

@@ -1,0 +1,6 @@
+"""KleidiAI is not here: kernels are generated."""
+
+
+def is_available() -> bool:
+    """False."""
+    return False
