@@ -155,6 +155,8 @@ if _collects:
 _SUBPACKAGES = frozenset((
     "_dynamo",
     "_jit_internal",
+    "__config__",
+    "accelerator",
     "amp",
     "backends",
     "codegen",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NoReturn
 
-from .. import _C
+from .. import _C, late
 from ..absent import absent_names
 
 default_generators: tuple[Any, ...] = ()
@@ -194,3 +194,6 @@ globals().update(absent_names("torch.cuda", "there is no CUDA device support yet
 
 def _is_in_bad_fork() -> bool:
     return False
+
+
+__getattr__, __dir__ = late.names(globals(), {}, ("amp",))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rushlight import _C
+from rushlight.devices import default_device
 from rushlight.loops.expr import Value, const, eq, ge, le, lt, select
 from rushlight.op import Composite, Spec, find_op, wrap_dim, wrap_dims
 from rushlight.op.definition import KIND_PLANNED, OpDefinition
@@ -262,7 +263,7 @@ def triangle_positions(row: int, col: int, offset: int, lower: bool, dtype: Any,
     made = np.stack(np.tril_indices(row, offset, col) if lower else np.triu_indices(row, offset, col))
     out = _C.empty(made.shape, None, _C.int64, _C.device("cpu"))
     out.numpy()[...] = made
-    return out.to(dtype or _C.int64).to(device or "cpu")
+    return out.to(dtype or _C.int64).to(device or default_device())
 
 
 class TrilIndices(Composite):

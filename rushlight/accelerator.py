@@ -1,0 +1,63 @@
+"""The accelerator of this machine, in PyTorch's words. There is none yet: questions have plain answers, using it is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .absent import absent
+
+__all__ = [
+    "Graph", "current_accelerator", "current_device_idx", "current_device_index", "current_stream", "device_count", "device_index", "empty_cache",
+    "empty_host_cache", "get_device_capability", "get_memory_info", "is_available", "max_memory_allocated", "max_memory_reserved", "memory_allocated",
+    "memory_reserved", "memory_stats", "reset_accumulated_memory_stats", "reset_peak_memory_stats", "set_device_idx", "set_device_index", "set_stream",
+    "synchronize",
+]  # fmt: skip
+
+Graph = absent("torch.accelerator", "Graph", "there is no accelerator to capture work on")
+
+
+def is_available() -> bool:
+    """False."""
+    return False
+
+
+def device_count() -> int:
+    """0."""
+    return 0
+
+
+def current_accelerator(check_available: bool = False) -> Any:
+    """None."""
+    return None
+
+
+def _refuse(*args: Any) -> Any:
+    """Refused: there is no accelerator."""
+    raise RuntimeError("Cannot access accelerator device when none is available.")
+
+
+current_device_index = current_device_idx = set_device_index = set_device_idx = current_stream = set_stream = synchronize = get_device_capability = _refuse
+get_memory_info = memory_allocated = memory_reserved = max_memory_allocated = max_memory_reserved = memory_stats = _refuse
+reset_accumulated_memory_stats = reset_peak_memory_stats = _refuse
+
+
+def empty_cache() -> None:
+    """Nothing is kept for a device that is not there."""
+
+
+def empty_host_cache() -> None:
+    """Nothing is kept for a device that is not there."""
+
+
+class device_index:  # noqa: N801 - PyTorch's name
+    """A region on one of several accelerators; None changes nothing."""
+
+    def __init__(self, device: int | None, /) -> None:
+        self.idx = device
+
+    def __enter__(self) -> None:
+        if self.idx is not None:
+            _refuse()
+
+    def __exit__(self, *exc: object) -> None:
+        return None
