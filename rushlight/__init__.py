@@ -205,7 +205,8 @@ _SUBPACKAGES = frozenset((
 # Single names and the subpackage each is imported from at first use.
 _LAZY_NAMES = {
     "vmap": "func", "compile": "compiler", "SymInt": "fake", "SymFloat": "fake", "SymBool": "fake", "OutOfMemoryError": "cuda", "AcceleratorError": "cuda",
-    "TorchVersion": "version", "cond": "control_flow", "while_loop": "control_flow", "Stream": "streams", "Event": "streams",
+    "TorchVersion": "version", **dict.fromkeys(("PyTorchFileReader", "PyTorchFileWriter", "DispatchKey", "DisableTorchFunctionSubclass"), "core_names"),
+    "cond": "control_flow", "while_loop": "control_flow", "Stream": "streams", "Event": "streams",
     "save": "serialization", "load": "serialization", **dict.fromkeys(_STORAGE_NAMES, "storage"),
     "einsum": "ops.einsum", "get_printoptions": "printing", "set_printoptions": "printing",
     "autocast": "amp",

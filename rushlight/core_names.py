@@ -86,6 +86,9 @@ globals().update(absent_names("torch._C", "TorchScript's graphs are not written 
                               "TensorType ListType DictType TupleType OptionalType IntType FloatType BoolType StringType NoneType AnyType"))
 
 
+globals().update(absent_names("torch._C", "files are read and written by rushlight.serialization", "PyTorchFileReader PyTorchFileWriter"))
+
+
 class _Nn(ModuleType):
     """`torch._C._nn`: the functions of nn.functional that PyTorch keeps in its core."""
 

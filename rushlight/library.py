@@ -264,7 +264,7 @@ class CustomOpDef:
 
     def __init__(self, qualname: str, schema: str, function: Callable, device_types: Any) -> None:
         space, name = _split(qualname)
-        self._qualname, self._lib = qualname, Library(space, "FRAGMENT")
+        self._qualname, self._lib = qualname, _library(space)   # the op outlives this object, as a defined function would
         self._name, self._namespace = name, space
         if qualname in ops:   # redefinition in a notebook replaces
             ops.pop(qualname)

@@ -19,3 +19,11 @@ def __getattr__(name: str) -> object:
     if _is_family(f"{__name__}.{name}"):
         return importlib.import_module(f"{__name__}.{name}")
     return _namespace(name)
+
+
+loaded_libraries: set[str] = set()
+
+
+def load_library(path: object) -> None:
+    """Load a native extension of PyTorch. Such files are linked to PyTorch itself, so it is refused, as an OSError that extensions expect."""
+    raise OSError(f"ops.load_library: {path} is a native extension built for PyTorch; Rushlight cannot load it. Its ops can be given in Python by rushlight.library.")

@@ -261,3 +261,63 @@ class FillDiagonal(Composite):
                     for k in range(min(cols, rows - row)):
                         input[row + k, k] = fill_value
         return input
+
+
+class ToCopy(_Internal):
+    """`input` in another dtype, device or memory format, always copied: what `to` is once it has decided to copy."""
+
+    schema = (
+        "_to_copy(Tensor input, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool non_blocking=False, "
+        "memory_format? memory_format=None) -> Tensor"
+    )
+
+    def compute(self, input, dtype, layout, device, pin_memory, non_blocking, memory_format):
+        if pin_memory:
+            return find_op("_pin_memory")(input)
+        if layout is not None and layout is not input.layout:
+            raise NotImplementedError(f"_to_copy: a change of layout from {input.layout} to {layout} is not supported")
+        order = {} if memory_format is None else {"memory_format": memory_format}
+        return input.to(device or input.device, dtype or input.dtype, non_blocking=non_blocking, copy=True, **order)
+
+
+class PinMemory(_Internal):
+    """A copy in memory that an accelerator reads directly; there is none."""
+
+    schema = "_pin_memory(Tensor input, device? device=None) -> Tensor"
+
+    def compute(self, input, device):
+        return input.pin_memory(device)
+
+
+class DetachedAlias(_Internal):
+    """`detach` by its qualified name; programs call the method."""
+
+    schema = "detach(Tensor input) -> Tensor"
+    function = False
+
+    def compute(self, input):
+        return input.detach()
+
+
+class SparseAddmm(_Internal):
+    """beta * input + alpha * (mat1 @ mat2) with a sparse first factor."""
+
+    schema = "_sparse_addmm(Tensor input, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"
+
+    def compute(self, input, mat1, mat2, beta, alpha):
+        return find_op("addmm")(input, mat1, mat2, beta=beta, alpha=alpha)
+
+
+class SparseMmReduce(_Internal):
+    """`sparse @ dense` of a CSR matrix, rows added up or averaged; the second result, where a maximum was, is empty for these."""
+
+    schema = "_sparse_mm_reduce_impl(Tensor input, Tensor other, str reduce) -> (Tensor, Tensor)"
+
+    def compute(self, input, other, reduce):
+        if reduce not in ("sum", "mean"):
+            raise NotImplementedError(f"_sparse_mm_reduce_impl: reduce={reduce!r} is not supported; use 'sum' or 'mean'")
+        made = input @ other
+        if reduce == "mean":
+            counts = input.crow_indices().diff().clamp(min=1)
+            made = made / counts.unsqueeze(-1).to(made.dtype)
+        return made, input.crow_indices().new_empty(0)

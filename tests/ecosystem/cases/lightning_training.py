@@ -55,7 +55,7 @@ def case_fit() -> dict:
         t = trainer(folder, max_epochs=3)
         t.fit(model, loader(shuffle=True), loader(16))
         predicted = t.predict(model, loader(16))
-    return {"losses": model.losses, "metrics": {k: v for k, v in t.callback_metrics.items()}, "predicted": predicted, "state": dict(model.state_dict())}
+    return {"losses": model.losses, "metrics": dict(t.callback_metrics), "predicted": predicted, "state": dict(model.state_dict())}
 
 
 def case_accumulation_and_clipping() -> dict:

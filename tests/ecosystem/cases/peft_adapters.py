@@ -6,7 +6,16 @@ import tempfile
 
 import torch
 import transformers
-from peft import AdaLoraConfig, IA3Config, LoraConfig, PeftModel, PrefixTuningConfig, PromptTuningConfig, get_peft_model, get_peft_model_state_dict
+from peft import (
+    AdaLoraConfig,
+    IA3Config,
+    LoraConfig,
+    PeftModel,
+    PrefixTuningConfig,
+    PromptTuningConfig,
+    get_peft_model,
+    get_peft_model_state_dict,
+)
 
 NEEDS = "peft transformers"
 transformers.logging.set_verbosity_error()
