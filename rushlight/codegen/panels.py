@@ -1,8 +1,8 @@
 """Matrix products of moderate size: register tiles over operands as they lie in memory, nothing packed.
 
 Enters: the dtype, and whether the left operand is transposed. Leaves: a `Kernel` with the parameters of the BLAS kernels
-(csrc/blas.cpp): m n k, row strides of the three operands, two flags, batch strides in bytes, alpha and beta as doubles.
-Refuses nothing, but expects: rows of the right operand and of the result consecutive in memory, and no strips.
+(csrc/blas.cpp): m n k, row strides of the three operands, two flags, batch strides in bytes, alpha and beta as doubles; and
+a fourth operand, what beta multiplies, with its row stride (0 for a bias) and batch stride. Refuses nothing, but expects: rows of the right operand and of the result consecutive in memory, and no strips.
 
 A BLAS packs its operands first, which costs more than it gains while they fit the caches. Here a tile of results stays in
 registers while k runs; rows of the right operand are loaded as vectors, elements of the left one multiply them, taken from
@@ -20,9 +20,9 @@ from .cache import Kernel
 from .convolve import ABI, vector_bits
 from .writer import Reg, Writer, declarations
 
-PARAMS = ("m", "n", "k", "lda", "ldb", "ldc", "turned_a", "turned_b", "batch_a", "batch_b", "batch_c", "alpha", "beta", "rows", "columns")
+PARAMS = ("m", "n", "k", "lda", "ldb", "ldc", "turned_a", "turned_b", "batch_a", "batch_b", "batch_c", "alpha", "beta", "ldd", "batch_d")
 ROWS = {128: (8, 4, 1), 256: (4, 1), 512: (8, 4, 1)}     # rows of a register tile, for each width of vectors
-TILE = [("ptr", "a"), ("ptr", "b"), ("ptr", "c"), ("i64", "k"), ("i64", "lda"), ("i64", "ldb"), ("i64", "ldc")]
+TILE = [("ptr", "a"), ("ptr", "b"), ("ptr", "c"), ("ptr", "d"), ("i64", "k"), ("i64", "lda"), ("i64", "ldb"), ("i64", "ldc"), ("i64", "ldd")]
 
 
 class PanelProduct(NamedTuple):
@@ -40,7 +40,7 @@ class PanelProduct(NamedTuple):
 
 @functools.cache
 def product_kernel(code: str, turned: bool) -> Kernel:
-    """c = alpha * a @ b + beta * c for every matrix of a batch, a transposed on demand."""
+    """c = alpha * a @ b + beta * d for every matrix of a batch, a transposed on demand."""
     return cache.kernel(PanelProduct(f"panel_product_{int(turned)}", PARAMS, code, turned), _object)
 
 
@@ -129,14 +129,14 @@ def left_vectors(w: Writer, lines: list[Reg], element: str, k: Reg, length: int,
 
 
 def write_tile(w: Writer, sums: list[Reg], element: str, size: int, lanes: int, vectors: int) -> None:
-    """alpha * sums, plus beta times what is there unless beta is 0."""
+    """alpha * sums, plus beta times the addend unless beta is 0."""
     alpha, beta = (w.splat(w[n], lanes) if lanes > 1 else w[n] for n in ("alpha", "beta"))
     made = [w.binary("fmul", alpha, s) for s in sums]
     adds = w.new("i1", f"fcmp une {w['beta']}, 0.0")
-    places = [w.at(w.at(w["c"], w.mul(w["ldc"], i // vectors), "i8"), i % vectors * lanes, element) for i in range(len(sums))]
+    places, added = ([w.at(w.at(w[x], w.mul(w["ld" + x], i // vectors), "i8"), i % vectors * lanes, element) for i in range(len(sums))] for x in "cd")
     with w.when(adds):
-        for place, value in zip(places, made, strict=True):
-            w.store(w.fma(beta, w.load(value.type, place, size), value), place, size)
+        for place, addend, value in zip(places, added, made, strict=True):
+            w.store(w.fma(beta, w.load(value.type, addend, size), value), place, size)
     with w.when(w.negate(adds)):
         for place, value in zip(places, made, strict=True):
             w.store(value, place, size)
@@ -146,26 +146,27 @@ def driver_text(element: str, size: int, row_tiles: tuple[int, ...], widths: lis
     """All tiles of all matrices: rows outside, so that a strip of the left operand stays in the first-level cache."""
     w = Writer(f"panel_product_{int(turned)}", ABI)
     p = {name: w.load("i64", w.at(w["params"], k, "i64"), 8) for k, name in enumerate(PARAMS)}
-    a, b, c = (w.load("ptr", w.at(w["ptrs"], k, "ptr"), 8) for k in range(3))
+    a, b, c, d = (w.load("ptr", w.at(w["ptrs"], k, "ptr"), 8) for k in range(4))
     scales = []
     for name in ("alpha", "beta"):
         wide = w.load("double", w.at(w["params"], PARAMS.index(name), "i64"), 8)
         scales.append(wide if element == "double" else w.new(element, f"fptrunc {wide} to {element}"))
-    lda, ldb, ldc = (w.mul(p[n], size) for n in ("lda", "ldb", "ldc"))
+    lda, ldb, ldc, ldd = (w.mul(p[n], size) for n in ("lda", "ldb", "ldc", "ldd"))
     with w.loop(w["begin"], w["end"]) as which:
-        bases = [w.at(x, w.mul(which.i, p[n]), "i8") for x, n in ((a, "batch_a"), (b, "batch_b"), (c, "batch_c"))]
+        bases = [w.at(x, w.mul(which.i, p[n]), "i8") for x, n in ((a, "batch_a"), (b, "batch_b"), (c, "batch_c"), (d, "batch_d"))]
         first: Reg | int = 0
         for rows in row_tiles:
             past = p["m"] if rows == 1 else w.sub(p["m"], w.rem(p["m"], rows))
             with w.loop(first, past, rows) as i:
                 left = w.at(bases[0], w.mul(i.i, size if turned else lda), "i8")
-                line = w.at(bases[2], w.mul(i.i, ldc), "i8")
+                line, addend = w.at(bases[2], w.mul(i.i, ldc), "i8"), w.at(bases[3], w.mul(i.i, ldd), "i8")
                 start: Reg | int = 0
                 for lanes, vectors in widths:
                     width = lanes * vectors
                     stop = p["n"] if width == 1 else w.sub(p["n"], w.rem(p["n"], width))
                     with w.loop(start, stop, width) as j:
-                        w.call(tile_name(rows, lanes, vectors), left, w.at(bases[1], j.i, element), w.at(line, j.i, element), p["k"], lda, ldb, ldc, *scales)
+                        places = [w.at(x, j.i, element) for x in (bases[1], line, addend)]
+                        w.call(tile_name(rows, lanes, vectors), left, *places, p["k"], lda, ldb, ldc, ldd, *scales)
                     start = stop
             first = past
     return w.text()

@@ -13,7 +13,8 @@ import struct
 from typing import Any
 
 from .. import _C
-from ..codegen import panels, tile_packs, tiles
+from ..codegen import panels, tile_packs, tiles, transpose
+from ..codegen.convolve import vector_bits
 from ..codegen.targets import machine
 from ..loops import expr
 from ..loops.nest import For, Nest, Store, operands, reduction, rows
@@ -24,6 +25,11 @@ SMALL = 32 * 32 * 32            # multiply-adds below which the generated kernel
 IN_CACHE = 1 << 20              # multiply-adds up to which packing operands, as a BLAS does, costs more than it gains
 CHUNK = 1 << 21                 # multiply-adds worth a chunk of a batch
 SHARED = 1 << 27                # up to here the matrices of a batch go one to a thread, beyond threads share the rows of each
+
+PACKED = 1 << 27                # multiply-adds up to which a transposed right operand is packed here rather than by a BLAS
+PACKED_ROWS = 4                 # rows from which that pays
+PACKED_PART = 1 << 20           # multiply-adds a thread takes at a time
+ROW_BLOCK = 128                 # rows of a tall left operand that meet every strip before the next ones are read
 
 TILE_SIDE, TILE_PARTS = 8, 16    # blocks on a side of a part of a tile product, and how many parts there should be at least
 TILE_SLICE, TILE_GROUP = 16, 1   # blocks of k in a slice, columns of blocks that meet a row of blocks: 32 KiB of the first-level cache
@@ -99,16 +105,60 @@ def steps(
     return [product.batched(batch, max(1, CHUNK // work))]
 
 
-def panel_step(code: str, a: Matrix, b: Matrix, c: Matrix, m: int, n: int, k: int, batch: int, alpha: float, beta: float) -> tuple | None:
-    """A step of register tiles over operands as they lie in memory; None where rows on the right are not consecutive."""
+def panel_step(
+    code: str, a: Matrix, b: Matrix, c: Matrix, m: int, n: int, k: int, batch: int, alpha: float, beta: float, addend: Matrix | None = None
+) -> tuple | None:
+    """A step of register tiles over operands as they lie in memory; None where rows on the right are not consecutive.
+
+    beta multiplies `addend`, or what is in `c`."""
+    d = c if addend is None else addend
     turned = a.col != 1 and k > 1
     if (b.col != 1 and n > 1) or (c.col != 1 and n > 1) or (turned and a.row != 1 and m > 1):
         return None
     size = 4 if code == "f32" else 8
     bits = struct.unpack("<qq", struct.pack("<dd", alpha, beta))
-    params = [m, n, k, a.col if turned else a.row, b.row, c.row, int(turned), 0, a.batch * size, b.batch * size, c.batch * size, *bits, 0, 0]
+    params = [m, n, k, a.col if turned else a.row, b.row, c.row, int(turned), 0, a.batch * size, b.batch * size, c.batch * size, *bits, d.row, d.batch * size]
     kernel = panels.product_kernel(code, turned).address
-    return (kernel, [a.slot, b.slot, c.slot], params, batch, max(1, CHUNK // (m * n * k)), -1)
+    return (kernel, [a.slot, b.slot, c.slot, d.slot], params, batch, max(1, CHUNK // (m * n * k)), -1)
+
+
+def packed_steps(
+    code: str, device: Any, a: Matrix, b: Matrix, c: Matrix, m: int, n: int, k: int, scratch: int, addend: Matrix | None = None
+) -> tuple[list[tuple], int] | None:
+    """c = a @ b (+ addend) where columns of `b` are consecutive, as in `linear`: steps, and elements of slot `scratch`.
+
+    Strips of columns are turned into rows once, then met by register tiles. None where a BLAS or another kernel is better."""
+    if device.type != "cpu" or code not in ("f32", "f64") or b.row != 1 or (n > 1 and b.col < k) or m < PACKED_ROWS or not 0 < m * n * k <= PACKED:
+        return None
+    if a.col != 1 or c.col != 1:
+        return None
+    size = 4 if code == "f32" else 8
+    width = max(transpose.ROWS, 2 * vector_bits() // 8 // size)
+    made = []
+    for first, wide, count in ((0, width, n // width), (n - n % width, n % width, 1 if n % width else 0)):
+        if not count:
+            continue
+        runs = -(-wide // transpose.ROWS)
+        source, target = (b.slot, first * b.col * size), (scratch, first * k * size)
+        pack = [wide, k, b.col, wide, runs, wide * b.col, wide * k]
+        made.append((transpose.transpose_kernel(size).address, [source, target], pack, count * runs, max(1, 2048 // k), -1))
+        made += strip_steps(code, a, Matrix(scratch, wide, 1, wide * k), c, (m, wide, k), first, count, addend)
+    return made, n * k
+
+
+def strip_steps(code: str, a: Matrix, strips: Matrix, c: Matrix, shape: tuple[int, int, int], first: int, count: int, addend: Matrix | None) -> list[tuple]:
+    """Products of `a` with `count` packed strips, into the columns of `c` from `first` on; a tall `a` goes block by block."""
+    m, wide, k = shape
+    size = 4 if code == "f32" else 8
+    block = m if m <= 2 * ROW_BLOCK else ROW_BLOCK
+    out, added = (None if x is None else Matrix(x.slot, x.row, x.col, wide) for x in (c, addend))
+    made = []
+    for row in range(0, m, block):
+        high = min(block, m - row)
+        step = panel_step(code, Matrix(a.slot, a.row, a.col), strips, out, high, wide, k, count, 1.0, 0.0 if addend is None else 1.0, added)
+        places = [(x.slot, (row * x.row + at) * size) for x, at in ((a, 0), (strips, first * k - row * wide), (c, first), (addend or c, first))]
+        made.append((step[0], places, step[2], count, max(1, PACKED_PART // (high * wide * k)), -1))
+    return made
 
 
 class Product(Record):

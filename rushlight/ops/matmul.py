@@ -11,7 +11,7 @@ from ..loops import expr
 from ..loops.nest import pointwise_nest
 from ..op import Composite, Extern, find_op
 from ..op.definition import KIND_PLANNED
-from ..op.gemm import Matrix, has_tiles, steps, tile_steps
+from ..op.gemm import Matrix, has_tiles, packed_steps, steps, tile_steps
 from ..op.levels import behind
 from ..op.out import overwrite
 from ..op.pointwise import check_devices, compile_for
@@ -127,10 +127,12 @@ class _Product(Extern):
             return _C.Plan(2, a.device, slots, made[0])
         if a.dtype in _HALF and m * n * k > 4096:
             return None
-        made = steps(a.dtype.code, a.device, am, bm, out, m, n, k, count)
-        if made is None:
-            return None
-        return _C.Plan(2, a.device, [("new", a.dtype, shape, None, -1, 0)], made)
+        slots = [("new", a.dtype, shape, None, -1, 0)]
+        packed = packed_steps(a.dtype.code, a.device, am, bm, out, m, n, k, 3) if count == 1 else None
+        if packed is not None:
+            slots.append(("temp", a.dtype, (packed[1],), None, -1, 0))
+        made = packed[0] if packed is not None else steps(a.dtype.code, a.device, am, bm, out, m, n, k, count)
+        return None if made is None else _C.Plan(2, a.device, slots, made)
 
     def matrices(self, a: Any, b: Any, batch: tuple[int, ...]) -> tuple[Matrix | None, Matrix | None]:
         sa, sb = a.stride(), b.stride()
@@ -628,13 +630,19 @@ class Linear(_AddProduct):
         if (bias is not None and tuple(bias.shape) != shape[-1:]) or (bias is not None and weight.ndim == 1):
             return None   # broadcast, or refused, as an addition
         out = 3 if bias is not None else 2
-        made = steps(input.dtype.code, input.device, Matrix(0, k, 1), Matrix(1, wc, wr), Matrix(out, n, 1), rows, n, k, 1, 1.0, 1.0 if bias is not None else 0.0)
+        slots = [("new", input.dtype, shape, None, -1, 0)]
+        given = (input.dtype.code, input.device, Matrix(0, k, 1), Matrix(1, wc, wr), Matrix(out, n, 1), rows, n, k)
+        if bias is None or bias.stride(0) == 1 or n == 1:
+            packed = packed_steps(*given, out + 1, None if bias is None else Matrix(2, 0, 1))
+            if packed is not None:
+                return _C.Plan(out, input.device, [*slots, ("temp", input.dtype, (packed[1],), None, -1, 0)], packed[0])
+        made = steps(*given, 1, 1.0, 1.0 if bias is not None else 0.0)
         if made is None:
             return None
         if bias is not None and rows:
             size = input.itemsize
             made = [copy_step(input.device, 2, 3, input.dtype.code, input.dtype.code, (rows, n), (0, bias.stride(0)), n, (size, size)), *made]
-        return _C.Plan(out, input.device, [("new", input.dtype, shape, None, -1, 0)], made)
+        return _C.Plan(out, input.device, slots, made)
 
     def vmap(self, level: Any, overload: Any, args: tuple) -> Any:
         input, weight, bias = args

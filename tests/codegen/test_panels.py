@@ -16,9 +16,9 @@ def product(a, b, c, turned, alpha, beta):
     batch, m, n = c.shape
     k, size = b.shape[1], c.element_size()
     bits = struct.unpack("<qq", struct.pack("<dd", alpha, beta))
-    params = [m, n, k, a.stride(1), b.stride(1), c.stride(1), int(turned), 0, *(t.stride(0) * size for t in (a, b, c)), *bits, 0, 0]
+    params = [m, n, k, a.stride(1), b.stride(1), c.stride(1), int(turned), 0, *(t.stride(0) * size for t in (a, b, c)), *bits, c.stride(1), c.stride(0) * size]
     kernel = panels.product_kernel(c.dtype.code, turned).address
-    return rl._C.Plan(3, rl.device("cpu"), [("arg", None, None, None, 2, 0)], [(kernel, [0, 1, 2], params, batch, 1, -1)])(a, b, c)
+    return rl._C.Plan(3, rl.device("cpu"), [("arg", None, None, None, 2, 0)], [(kernel, [0, 1, 2, 2], params, batch, 1, -1)])(a, b, c)
 
 
 @pytest.mark.parametrize("dtype", [rl.float32, rl.float64])
@@ -37,6 +37,22 @@ def test_every_edge(m, n, k, turned, dtype):
 def test_without_beta_the_result_is_not_read():
     a, b = rl.ones(1, 9, 5), rl.ones(1, 5, 11)
     assert rl.equal(product(a, b, rl.full((1, 9, 11), float("nan")), False, 1.0, 0.0), rl.full((1, 9, 11), 5.0))
+
+
+def test_a_bias_is_added_to_every_row():
+    x, w, b = rl.randn(40, 24), rl.randn(51, 24), rl.randn(51)
+    exact = (x.double().unsqueeze(1) * w.double()).sum(-1) + b.double()
+    for rows in (1, 4, 7, 40):
+        assert float((rl.nn.functional.linear(x[:rows], w, b).double() - exact[:rows]).abs().max()) < 1e-5
+
+
+@pytest.mark.parametrize("m, n, k", [(4, 1, 3), (5, 16, 1), (9, 17, 20), (300, 70, 33), (7, 130, 64)])
+@pytest.mark.parametrize("dtype", [rl.float32, rl.float64])
+def test_transposed_right_operand_is_packed(m, n, k, dtype):
+    x, w = rl.randn(m, k, dtype=dtype), rl.randn(n, k + 3, dtype=dtype)[:, :k]
+    exact = (x.double().unsqueeze(1) * w.double()).sum(-1)
+    assert float((x @ w.t() - exact).abs().max()) < (1e-12 if dtype is rl.float64 else 1e-4)
+    assert rl.allclose(x.expand(3, m, k).contiguous() @ w.t(), exact.to(dtype).expand(3, m, n), atol=1e-4)
 
 
 def test_strided_operands_through_matmul():
