@@ -14,9 +14,9 @@ transposed, or both:
 
 from __future__ import annotations
 
-import hashlib
 from typing import Any
 
+from ..loops.digest import digest
 from . import cache
 from .cache import Kernel
 from .tiles import ABI, BLOCK, BLOCK_BYTES, argument, bytes_after
@@ -37,7 +37,7 @@ class TilePack:
 
     def digest(self) -> bytes:
         """The name says what is packed; the cache's key holds the generator's sources besides."""
-        return hashlib.blake2b(self.name.encode(), digest_size=16).digest()
+        return digest(self.name.encode())
 
 
 def pack_kernel(left_turned: bool, right_turned: bool) -> Kernel:

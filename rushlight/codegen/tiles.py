@@ -21,9 +21,9 @@ blocks of a part meet it, the left one's streams from the second. Between slices
 
 from __future__ import annotations
 
-import hashlib
 from typing import Any
 
+from ..loops.digest import digest
 from . import cache
 from .cache import Kernel
 from .writer import Number, Reg, Writer
@@ -53,7 +53,7 @@ class TileProduct:
 
     def digest(self) -> bytes:
         """The cache's key holds the generator's sources besides."""
-        return hashlib.blake2b(self.name.encode(), digest_size=16).digest()
+        return digest(self.name.encode())
 
 
 def product_kernel() -> Kernel:

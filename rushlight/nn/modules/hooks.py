@@ -14,7 +14,6 @@ from typing import Any
 
 from ..._C import Tensor
 from ...autograd.hooks import RemovableHandle
-from .backward_hooks import BackwardHook
 
 _global_forward_pre_hooks: OrderedDict[int, Callable] = OrderedDict()
 _global_forward_hooks: OrderedDict[int, Callable] = OrderedDict()
@@ -230,6 +229,8 @@ def _inner(module: Any, args: tuple, kwargs: dict, ran: set[int]) -> Any:
     args, kwargs = _run_pre_hooks(module, args, kwargs)
     backward = None
     if full or before:
+        from .backward_hooks import BackwardHook  # a custom Function, which few programs need
+
         backward = BackwardHook(module, full, before)
         args = backward.setup_input_hook(args)
     result = module.forward(*args, **kwargs)
