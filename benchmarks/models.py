@@ -8,14 +8,9 @@ takes three steps, less its size after the import.
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-import time
-
-from benchmarks.cases import LIBRARIES, Case, Check, Group, Row, Section
-from benchmarks.harness import ROOT, Progress, Session, worker_path
-from benchmarks.startup import run_python
+from benchmarks.cases import LIBRARIES, Case, Check, Group, Section
+from benchmarks.harness import Session
+from benchmarks.startup import measure_first_step, run_python
 
 TRAIN = """
 from benchmarks import networks
@@ -94,14 +89,6 @@ for _ in range(3):
     step()
 print(kilobytes("VmHWM") - before)
 """
-FIRST_STEP = """
-import sys
-import {library} as torch
-{setup}
-step()
-sys.stdout.write("done")
-sys.stdout.flush()
-"""
 
 
 def run_cases(session: Session) -> Section:
@@ -134,42 +121,6 @@ def measure_memory(session: Session) -> Section:
             checks.append(Check(f"{name} memory", f"{peaks['rushlight']:.0f} MiB, torch {peaks['torch']:.0f} MiB",
                                 "no more than torch's", peaks["rushlight"] <= peaks["torch"]))
     return Section("Peak memory of training steps", checks=checks)
-
-
-def seconds_to_first_step(library: str) -> float:
-    """From starting the interpreter until the first step is done."""
-    environment = {**os.environ, "PYTHONPATH": worker_path()}
-    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package comes with its bytecode
-    code = FIRST_STEP.format(library=library, setup=MLP)
-    start = time.perf_counter()
-    with subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        said = process.stdout.read(4)
-        taken = time.perf_counter() - start
-        errors = process.communicate()[1]
-    if said != b"done":
-        raise RuntimeError((errors.decode(errors="replace").strip().splitlines() or ["no answer"])[-1])
-    return taken
-
-
-def measure_first_step(session: Session) -> Section:
-    """Process start to first MLP training step done, with kernels and bytecode cached by an earlier process."""
-    row = Row("MLP, first step done")
-    rounds = session.rounds * session.processes
-    progress = Progress((rounds + 1) * len(LIBRARIES))
-    for turn in range(rounds + 1):
-        for library in LIBRARIES:
-            progress.step(f"first step, {library}")
-            if library in row.errors:
-                continue
-            try:
-                seconds = seconds_to_first_step(library)
-            except RuntimeError as error:
-                row.errors[library] = str(error)
-                continue
-            if turn:
-                row.times[library].append(seconds)
-    progress.close()
-    return Section("Process start to first training step", [row], [Check(row.case, *judged(row.ratio(), 5))])
 
 
 def run(session: Session) -> list[Section]:

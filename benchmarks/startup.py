@@ -1,4 +1,5 @@
-"""Start-up: import in a fresh process, and the first call of a pointwise op, cold and warm from the disk cache."""
+"""Start-up: import in a fresh process, how soon a process has trained one step, and the first call of a pointwise op, cold
+and warm from the disk cache."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 from benchmarks.cases import LIBRARIES, Check, Row, Section
 from benchmarks.harness import ROOT, Progress, Session, worker_path
@@ -33,6 +35,19 @@ for name in {names!r}:
     times[name] = time.perf_counter() - start
 print(json.dumps(times))
 """
+FIRST_STEP = """
+import sys
+import {library} as torch, {library}.nn as nn, {library}.optim as optim
+torch.manual_seed(0)
+model = nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 1))
+optimizer = optim.{optimizer}
+x, y = torch.randn(8, 16), torch.randn(8, 1)
+nn.functional.mse_loss(model(x), y).backward()
+optimizer.step()
+sys.stdout.write("done")
+sys.stdout.flush()
+"""
+OPTIMIZERS = {"SGD": "SGD(model.parameters(), lr=0.1)", "AdamW": "AdamW(model.parameters(), lr=1e-3)"}
 NAMES = ("neg", "exp", "sin", "tanh", "log1p", "sigmoid", "atan", "erf")
 
 
@@ -73,6 +88,46 @@ def measure_import(session: Session) -> Section:
     return Section("Import in a fresh process", [row], checks)
 
 
+def seconds_to_first_step(library: str, optimizer: str) -> float:
+    """From starting the interpreter until the first step is done; RuntimeError with its last line of error."""
+    environment = {**os.environ, "PYTHONPATH": worker_path()}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    code = FIRST_STEP.format(library=library, optimizer=OPTIMIZERS[optimizer])
+    start = time.perf_counter()
+    with subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        said = process.stdout.read(4)
+        taken = time.perf_counter() - start
+        errors = process.communicate()[1]
+    if said != b"done":
+        raise RuntimeError((errors.decode(errors="replace").strip().splitlines() or ["no answer"])[-1])
+    return taken
+
+
+def measure_first_step(session: Session) -> Section:
+    """Process start to first MLP training step done, with kernels and bytecode cached by an earlier process."""
+    rows = {optimizer: Row(f"first step of an MLP, {optimizer}") for optimizer in OPTIMIZERS}
+    rounds = session.rounds * session.processes
+    progress = Progress((rounds + 1) * len(rows) * len(LIBRARIES))
+    for turn in range(rounds + 1):
+        for optimizer, row in rows.items():
+            for library in LIBRARIES:
+                progress.step(f"first step, {library}")
+                if library in row.errors:
+                    continue
+                try:
+                    seconds = seconds_to_first_step(library, optimizer)
+                except RuntimeError as error:
+                    row.errors[library] = str(error)
+                    continue
+                if turn:
+                    row.times[library].append(seconds)
+    progress.close()
+    ratios = {row.case: row.ratio() for row in rows.values()}
+    checks = [Check(case, "not measured" if ratio is None else f"{ratio:.1f}x", "at least 5x", ratio is not None and ratio >= 5)
+              for case, ratio in ratios.items()]
+    return Section("Process start to first training step", list(rows.values()), checks)
+
+
 def measure_kernels(session: Session) -> Section:
     """First calls with an empty cache, then in a new process with the cache that the first one filled."""
     cold: list[dict[str, float]] = []
@@ -108,4 +163,4 @@ def measure_kernels(session: Session) -> Section:
 
 
 def run(session: Session) -> list[Section]:
-    return [measure_import(session), measure_kernels(session)]
+    return [measure_import(session), measure_first_step(session), measure_kernels(session)]
