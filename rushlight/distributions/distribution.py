@@ -39,8 +39,8 @@ class Distribution:
         Distribution._validate_args = value
 
     def __init__(self, batch_shape: Sequence[int] = (), event_shape: Sequence[int] = (), validate_args: bool | None = None) -> None:
-        self._batch_shape = Size(batch_shape)
-        self._event_shape = Size(event_shape)
+        self._batch_shape = batch_shape if isinstance(batch_shape, Size) else Size(batch_shape)
+        self._event_shape = event_shape if isinstance(event_shape, Size) else Size(event_shape)
         if validate_args is not None:
             self._validate_args = validate_args
         if self._validate_args:

@@ -30,7 +30,8 @@ _arange, _empty = find_op("arange"), find_op("empty")
 def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
     """The values as tensors of one shape; numbers take dtype and device of the first tensor, else the default dtype."""
     if all(isinstance(value, Tensor) for value in values):
-        return values if len(values) == 1 else broadcast_tensors(*values)
+        shape = values[0].shape
+        return values if all(value.shape == shape for value in values) else broadcast_tensors(*values)
     for value in values:
         if not (is_tensor_like(value) or isinstance(value, _Number)):
             raise ValueError("Input arguments must all be instances of Number, torch.Tensor or objects implementing __torch_function__.")
