@@ -172,6 +172,7 @@ _SUBPACKAGES = frozenset((
     "fake",
     "fft",
     "func",
+    "functional",
     "futures",
     "fx",
     "hub",

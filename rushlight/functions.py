@@ -12,6 +12,7 @@ from typing import Any
 from . import _C, legacy
 from ._C import Tensor, UntypedStorage
 from .op import find_op
+from .overrides import handle_torch_function, is_tensor_like, overridable
 from .promotion import set_default_dtype
 from .shape import Size
 from .storage import TypedStorage
@@ -50,6 +51,8 @@ def _ask(name: str) -> Callable[[Tensor], Any]:
 
     def ask(input: Tensor) -> Any:
         if not isinstance(input, Tensor):
+            if is_tensor_like(input):
+                return handle_torch_function(ask, (input,), input)
             raise TypeError(f"{name}(): argument 'input' must be Tensor, not {type(input).__name__}")
         return getattr(input, name)()
 
@@ -67,6 +70,7 @@ numel, is_floating_point, is_complex, is_signed, is_inference, is_conj, is_neg, 
 # --- comparing as a whole ---------------------------------------------------------------------------------------------------
 
 
+@overridable
 def equal(input: Tensor, other: Tensor) -> bool:
     """Whether sizes and all elements are equal."""
     for name, value in (("input", input), ("other", other)):
@@ -79,6 +83,7 @@ def equal(input: Tensor, other: Tensor) -> bool:
     return bool((input == other).all()) if input.numel() else True
 
 
+@overridable
 def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
     """Whether every element of `input` is within `atol + rtol * |other|` of the other."""
     return bool(find_op("isclose")(input, other, rtol, atol, equal_nan).all())
@@ -103,6 +108,7 @@ def broadcast_shapes(*shapes: Any) -> Size:
     return Size(result)
 
 
+@overridable
 def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
     """Views of all tensors with their common shape."""
     given = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)) else tensors

@@ -9,7 +9,7 @@ from typing import Any
 from . import _C
 from ._C import Tensor
 from .autograd.backward import tensor_backward as plain_backward
-from .dispatch.dispatcher import ask_overrides, overloaded_types
+from .dispatch.dispatcher import ask_overrides, flat, overloaded_types
 from .dispatch.modes import DisableTorchFunction, DisableTorchFunctionSubclass, TorchFunctionMode, below, state
 from .op import ops
 
@@ -84,6 +84,21 @@ def wrap_torch_function(dispatcher: Callable) -> Callable:
         return wrapped
 
     return decorate
+
+
+def overridable(func: Callable) -> Callable:
+    """Decorator for functions of tensors written in Python: arguments with `__torch_function__`, and modes, may take the call."""
+
+    @functools.wraps(func)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        owners = [a for a in flat(args) if type(a) is not Tensor and _overrides(a)]
+        if owners or state.function_modes:
+            answer = ask_overrides(call, owners, args, kwargs)
+            if answer is not NotImplemented:
+                return answer
+        return func(*args, **kwargs)
+
+    return call
 
 
 def is_tensor_like(inp: Any) -> bool:

@@ -46,6 +46,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("printing", "indexing", "interop", "storage"),
     ("legacy",),
     ("functions",),
+    ("functional",),
     ("_utils",),
     ("_tensor",),
     ("tensor",),
@@ -80,7 +81,8 @@ RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 FORBIDDEN_NAMES = {"utils", "util", "helpers", "helper", "common", "misc"}
 # PyTorch's own public names, which compatibility obliges us to keep.
 PUBLIC_NAMES = {"rushlight/utils", "rushlight/nn/utils", "rushlight/nn/modules/utils", "rushlight/autograd/utils", "rushlight/_dynamo/utils",
-                "rushlight/distributions/utils", "tests/utils"}
+                "rushlight/distributions/utils", "tests/utils",
+                "rushlight/fx/passes/utils", "rushlight/fx/passes/utils/common", "rushlight/fx/passes/dialect/common"}
 
 # Start-up budget: `import rushlight` must not load these, so nothing it reaches may import them eagerly.
 HEAVY = {"numpy", "llvmlite", "scipy_openblas64", "hypothesis", "torch"}

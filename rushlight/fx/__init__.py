@@ -14,10 +14,15 @@ from ._symbolic_trace import PH, ProxyableClassMeta, Tracer, symbolic_trace, wra
 from .codegen import CodeGen
 from .graph import Graph
 from .graph_module import GraphModule
+from .interpreter import Interpreter, Transformer
 from .node import Node, has_side_effect, map_arg
 from .proxy import Proxy
 from .spelling import install_core_namespaces
+from .subgraph_rewriter import replace_pattern
 
 install_core_namespaces()
 
-__all__ = ["PH", "CodeGen", "Graph", "GraphModule", "Node", "Proxy", "ProxyableClassMeta", "Tracer", "has_side_effect", "map_arg", "symbolic_trace", "wrap"]
+__all__ = [
+    "PH", "CodeGen", "Graph", "GraphModule", "Interpreter", "Node", "Proxy", "ProxyableClassMeta", "Tracer", "Transformer", "has_side_effect", "map_arg",
+    "replace_pattern", "symbolic_trace", "wrap",
+]  # fmt: skip

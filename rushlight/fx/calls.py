@@ -15,8 +15,8 @@ from .spelling import is_method_of_tensor, op_name
 
 _METHODS_IN_FUNCTIONAL = frozenset(("sigmoid", "tanh"))     # nn.functional's versions call the method of their input
 _UPSAMPLING = {"upsample": {}, "upsample_nearest": {"mode": "nearest"}, "upsample_bilinear": {"mode": "bilinear", "align_corners": True}}
-_NOT_IN_PYTHON = {"layer_norm": ("cudnn_enable",), "l1_loss": ("weight",)}     # parameters that PyTorch's function does not hand on
-_ADDED_IN_PYTHON = {"normalize": {"out": None}}
+_NOT_IN_PYTHON = {"layer_norm": ("cudnn_enable",), "group_norm": ("cudnn_enabled",), "l1_loss": ("weight",)}     # parameters that PyTorch's function does not hand on
+_OUT_IN_PYTHON = {"normalize": None, "tensordot": None, "norm": "dtype"}      # where PyTorch's function has `out`: before which parameter
 
 
 def as_recorded(func: Any, args: tuple, kwargs: dict[str, Any]) -> tuple[str, Any, tuple, dict[str, Any]]:
@@ -41,9 +41,9 @@ def long_form(func: Any, name: str, args: tuple, kwargs: dict[str, Any]) -> tupl
     """Required parameters by position, all others by name."""
     left_out = _NOT_IN_PYTHON.get(name, ())
     for overload in sorted(func.overload_list, key=lambda o: -sum(not p.required for p in o.definition.spec.params)):
-        if overload.definition.spread:
-            return args, kwargs
         params = overload.definition.spec.params
+        if overload.definition.spread:
+            return args, {**{p.name: p.default for p in params if p.keyword_only and not p.required}, **kwargs}
         positional = [p for p in params if not p.keyword_only]
         names = {p.name for p in params}
         if len(args) > len(positional) or any(k not in names for k in kwargs):
@@ -54,5 +54,18 @@ def long_form(func: Any, name: str, args: tuple, kwargs: dict[str, Any]) -> tupl
         required = tuple(given[p.name] for p in positional if p.required)
         others = {p.name: given.get(p.name, p.default) for p in params if not p.required and (p.name not in left_out or p.name in given)}
         others.update({p.name: given[p.name] for p in params if p.required and p.keyword_only})
-        return required, {**others, **_ADDED_IN_PYTHON.get(name, {})}
+        return required, _with_out(name, others)
     return args, kwargs
+
+
+def _with_out(name: str, kwargs: dict[str, Any]) -> dict[str, Any]:
+    """`out` where PyTorch's function lists it."""
+    if name not in _OUT_IN_PYTHON:
+        return kwargs
+    made: dict[str, Any] = {}
+    for key, value in kwargs.items():
+        if key == _OUT_IN_PYTHON[name]:
+            made["out"] = None
+        made[key] = value
+    made.setdefault("out", None)
+    return made

@@ -312,7 +312,6 @@ class GraphModule(Module):
         memo[id(self)] = made
         body = _CodeOnlyModule(copy.deepcopy(self.__dict__, memo))
         self._deepcopy_init()(made, body, body.__dict__["_graph"])
-        type(made).__name__ = type(self).__name__
         for name in _KEPT_BY_DEEPCOPY:
             if name in self.__dict__:
                 setattr(made, name, copy.deepcopy(self.__dict__[name], memo))

@@ -30,6 +30,8 @@ PACKAGE = __name__.partition(".")[0]
 # Namespaces of PyTorch's core that hold the built-in functions of a public module, and what their names begin with.
 _CORE_NAMESPACES = {"linalg": ("_linalg", "linalg_"), "fft": ("_fft", "fft_"), "special": ("_special", "special_")}
 
+_CORE_SPELLING = {"logsigmoid": "log_sigmoid"}
+
 # PyTorch writes these in Python, in torch.functional, although they are published at top level.
 FUNCTIONAL = frozenset((
     "atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "broadcast_shapes", "broadcast_tensors", "cartesian_prod", "cdist", "chain_matmul",
@@ -49,15 +51,20 @@ def _op_names() -> dict[int, str]:
     for name, op in published("").items():
         found.setdefault(id(op), f"torch.functional.{name}" if name in FUNCTIONAL else f"torch.{name}")
     for name, op in vars(functional).items():
-        if isinstance(op, _C.Op):
-            core = name in functional.CORE_NAMES
-            found.setdefault(id(op), f"torch._C._nn.{name}" if core else f"torch.nn.functional.{name}")
+        if isinstance(op, _C.Op) and not name.startswith("_functional_"):
+            found.setdefault(id(op), _functional_name(name))
     for public, (private, prefix) in _CORE_NAMESPACES.items():
         for name, op in _public_ops(public).items():
             found.setdefault(id(op), f"torch._C.{private}.{prefix}{name}")
     for name, op in ops.items():
         found.setdefault(id(op), f"torch.Tensor.{name}" if getattr(Tensor, name, None) is op else f"torch.ops.{name.replace('::', '.') if '::' in name else 'aten.' + name}")
     return found
+
+
+def _functional_name(name: str) -> str:
+    if name in functional.CORE_NAMES:
+        return f"torch._C._nn.{_CORE_SPELLING.get(name, name)}"
+    return f"torch.{name}" if name in functional.SHARED_NAMES else f"torch.nn.functional.{name}"
 
 
 def _public_ops(namespace: str) -> dict[str, Any]:
@@ -67,10 +74,10 @@ def _public_ops(namespace: str) -> dict[str, Any]:
 
 
 def install_core_namespaces() -> None:
-    """Make `_C._nn`, `_C._linalg`, `_C._fft` and `_C._special`, the places graph code looks for PyTorch's built-in functions."""
+    """Make `_C._linalg`, `_C._fft` and `_C._special`, the places graph code looks for PyTorch's built-in functions."""
     core: Any = _C
-    if not hasattr(core, "_nn"):
-        core._nn = types.SimpleNamespace(**{n: op for n, op in vars(functional).items() if isinstance(op, _C.Op) and n in functional.CORE_NAMES})
+    for name, core_name in _CORE_SPELLING.items():
+        setattr(core._nn, core_name, getattr(functional, name))
     for public, (private, prefix) in _CORE_NAMESPACES.items():
         if not hasattr(core, private):
             setattr(core, private, types.SimpleNamespace(**{prefix + n: op for n, op in _public_ops(public).items()}))

@@ -25,4 +25,5 @@ CORE_NAMES = frozenset((
 
 _top = published("")
 _here = {**{name: _top[name] for name in _TOP_LEVEL if name in _top}, **published("nn.functional")}
-globals().update({name: spelled(op, name) if _top.get(name) is op and name not in SHARED_NAMES else op for name, op in _here.items()})
+_at_top_level = set(map(id, _top.values()))
+globals().update({name: spelled(op, name) if id(op) in _at_top_level and name not in SHARED_NAMES else op for name, op in _here.items()})

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from ..op import find_op
+from ..overrides import overridable
 from ..promotion import promote_types
 
 
+@overridable
 def einsum(*args: Any) -> Any:
     """einsum(equation, *operands), or einsum(operand, letters, ..., [letters of the output])."""
     if args and not isinstance(args[0], str):

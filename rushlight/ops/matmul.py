@@ -424,7 +424,7 @@ class Bilinear(Composite):
     """input1 and input2 multiplied through one matrix per output, plus bias."""
 
     schema = "bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None) -> Tensor"
-    namespace = "nn.functional"
+    aliases = ("nn.functional.bilinear",)
     method = False
     out = False
 

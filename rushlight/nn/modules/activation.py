@@ -17,6 +17,8 @@ from ..parameter import Parameter
 from .module import Module
 from .settings import settings
 
+_sigmoid, _tanh = find_op("sigmoid"), find_op("tanh")
+
 
 class _Inplace(Module):
     """An activation whose only setting is whether to overwrite its input."""
@@ -148,14 +150,14 @@ class Sigmoid(Module):
     """1 / (1 + exp(-x))."""
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.sigmoid(input)
+        return _sigmoid(input)
 
 
 class Tanh(Module):
     """The hyperbolic tangent."""
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.tanh(input)
+        return _tanh(input)
 
 
 class _Exponential(Module):

@@ -1,0 +1,12 @@
+"""rushlight.functional: the top-level functions PyTorch writes in Python, under the module it keeps them in."""
+
+from .functions import broadcast_shapes, broadcast_tensors
+from .op import published
+from .ops.einsum import einsum
+
+_NAMES = ("atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "cartesian_prod", "cdist", "chain_matmul", "istft", "lu", "meshgrid", "norm", "pca_lowrank",
+          "split", "stft", "svd_lowrank", "tensordot", "unique", "unique_consecutive", "unravel_index")  # fmt: skip
+_top = published("")
+globals().update({name: _top[name] for name in _NAMES if name in _top})
+
+__all__ = ["broadcast_shapes", "broadcast_tensors", "einsum", *(name for name in _NAMES if name in _top)]

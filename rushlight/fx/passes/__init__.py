@@ -1,0 +1,1 @@
+"""Passes over graphs: shapes, splitting, partitioning, drawing, matching, common subexpressions."""

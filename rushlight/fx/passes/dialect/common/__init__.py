@@ -1,0 +1,1 @@
+"""Passes that suit graphs of any ops."""
