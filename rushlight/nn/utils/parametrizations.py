@@ -1,20 +1,147 @@
-"""Ready-made parametrizations: weight norm and spectral norm.
+"""Ready-made parametrizations: orthogonal weights, weight norm and spectral norm.
 
 Enters: a module and the name of its weight. Leaves: the module with that weight parametrized. Refuses what
-`parametrize.register_parametrization` refuses, and dims out of range.
+`parametrize.register_parametrization` refuses, dims out of range, and weights that are no matrices.
 """
 
 from __future__ import annotations
 
+from enum import Enum, auto
 from typing import Any
 
 from ..._C import Tensor
 from ...autograd.grad_mode import no_grad
+from ...dtype import finfo
+from ...functions import allclose
 from ...op import find_op
 from .. import functional as F
 from ..modules.conv import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from ..modules.module import Module
 from . import parametrize
+
+
+class _OrthMaps(Enum):
+    """From any matrix to an orthogonal one."""
+
+    matrix_exp = auto()
+    cayley = auto()
+    householder = auto()
+
+
+def _is_orthogonal(Q: Tensor) -> bool:
+    identity = find_op("eye")(Q.shape[-1], dtype=Q.dtype, device=Q.device)
+    return allclose(Q.mH @ Q, identity, atol=10.0 * Q.shape[-2] * finfo(Q.dtype).eps)
+
+
+def _make_orthogonal(A: Tensor) -> Tensor:
+    """The Q of A = QR with a real, non-negative diagonal in R."""
+    reflectors, tau = find_op("geqrf")(A)
+    Q = find_op("linalg_householder_product")(reflectors, tau)
+    return Q * reflectors.diagonal(dim1=-2, dim2=-1).sgn().unsqueeze(-2)
+
+
+class _Orthogonal(Module):
+    """Matrices with orthonormal columns (rows, if wide), batches allowed.
+
+    With trivialization the map starts from `base`, an orthogonal matrix that remembers the last value assigned, so that
+    the parameter itself stays near a point where the map is well behaved.
+    """
+
+    base: Tensor | None
+
+    def __init__(self, weight: Tensor, orthogonal_map: _OrthMaps, *, use_trivialization: bool = True) -> None:
+        super().__init__()
+        # The reflectors of a unitary matrix do not determine their factors tau.
+        if weight.is_complex() and orthogonal_map is _OrthMaps.householder:
+            raise ValueError("The householder parametrization does not support complex tensors.")
+        self.shape = weight.shape
+        self.orthogonal_map = orthogonal_map
+        if use_trivialization:
+            self.register_buffer("base", None)
+
+    def forward(self, X: Tensor) -> Tensor:
+        is_wide = X.shape[-2] < X.shape[-1]
+        if is_wide:
+            X = X.mT
+        Q = self._reflected(X) if self.orthogonal_map is _OrthMaps.householder else self._rotated(X)
+        if hasattr(self, "base"):
+            Q = self.base @ Q
+        return Q.mT if is_wide else Q
+
+    def _rotated(self, X: Tensor) -> Tensor:
+        """The first columns of the rotation that the lower triangle generates, as a skew-symmetric matrix."""
+        n, k = X.shape[-2:]
+        X = X.tril()
+        if n != k:
+            X = find_op("cat")([X, X.new_zeros((n, n - k)).expand(*X.shape[:-2], -1, -1)], dim=-1)
+        A = X - X.mH
+        if self.orthogonal_map is _OrthMaps.matrix_exp:
+            Q = find_op("matrix_exp")(A)
+        else:
+            identity = find_op("eye")(n, dtype=A.dtype, device=A.device)
+            Q = find_op("linalg_solve")(identity - 0.5 * A, identity + 0.5 * A)
+        return Q if n == k else Q[..., :k]
+
+    @staticmethod
+    def _reflected(X: Tensor) -> Tensor:
+        """The product of the reflections whose vectors lie below the diagonal; the diagonal holds signs, not parameters."""
+        A = X.tril(-1)
+        tau = 2.0 / (1.0 + (A * A).sum(-2))
+        return find_op("linalg_householder_product")(A, tau) * X.diagonal(dim1=-2, dim2=-1).int().unsqueeze(-2)
+
+    def right_inverse(self, Q: Tensor) -> Tensor:
+        if Q.shape != self.shape:
+            raise ValueError(f"Expected a matrix or batch of matrices of shape {self.shape}. Got a tensor of shape {Q.shape}.")
+        with no_grad():
+            is_wide = Q.shape[-2] < Q.shape[-1]
+            tall = Q.mT if is_wide else Q
+            if hasattr(self, "base"):
+                self.base = self._completed(tall)
+                start = find_op("zeros_like")(Q)
+                start.diagonal(dim1=-2, dim2=-1).fill_(-1.0)  # what all three maps send to the identity
+                return start
+            found = self._reflectors(tall)
+            return found.mT if is_wide else found
+
+    @staticmethod
+    def _completed(Q: Tensor) -> Tensor:
+        """A square orthogonal matrix that begins with `Q`, made orthogonal if need be."""
+        n, k = Q.shape[-2:]
+        if n == k:
+            return Q.clone() if _is_orthogonal(Q) else _make_orthogonal(Q)
+        more = find_op("randn")((*Q.shape[:-2], n, n - k), dtype=Q.dtype, device=Q.device)
+        return _make_orthogonal(find_op("cat")([Q, more], dim=-1))
+
+    def _reflectors(self, Q: Tensor) -> Tensor:
+        """What `_reflected` sends to `Q`, made orthogonal if need be."""
+        if self.orthogonal_map is not _OrthMaps.householder:
+            raise NotImplementedError("It is not possible to assign to the matrix exponential or the Cayley parametrizations "
+                                      "when use_trivialization=False.")  # fmt: skip
+        A, tau = find_op("geqrf")(Q)
+        diagonal = A.diagonal(dim1=-2, dim2=-1)
+        signs = diagonal.sgn()
+        # LAPACK leaves a reflection out by a factor of exactly zero; the map never does, and takes its sign back.
+        diagonal.copy_(find_op("where")(tau == 0.0, -signs, signs))
+        return A
+
+
+def orthogonal(module: Module, name: str = "weight", orthogonal_map: str | None = None, *, use_trivialization: bool = True) -> Module:
+    """A weight kept orthogonal (unitary if complex): orthonormal columns, or rows if it is wider than tall.
+
+    The map is "matrix_exp" (default for square or complex weights), "cayley" or "householder" (default for others).
+    """
+    weight = getattr(module, name, None)
+    if not isinstance(weight, Tensor):
+        raise ValueError(f"Module '{module}' has no parameter or buffer with name '{name}'")
+    if weight.ndim < 2:
+        raise ValueError(f"Expected a matrix or batch of matrices. Got a tensor of {weight.ndim} dimensions.")
+    if orthogonal_map is None:
+        orthogonal_map = "matrix_exp" if weight.shape[-2] == weight.shape[-1] or weight.is_complex() else "householder"
+    chosen = getattr(_OrthMaps, orthogonal_map, None)
+    if chosen is None:
+        raise ValueError(f'orthogonal_map has to be one of "matrix_exp", "cayley", "householder". Got: {orthogonal_map}')
+    parametrization = _Orthogonal(weight, chosen, use_trivialization=use_trivialization)
+    return parametrize.register_parametrization(module, name, parametrization, unsafe=True)
 
 
 def norm_except_dim(v: Tensor, dim: int = 0) -> Tensor:
