@@ -6,7 +6,7 @@ from typing import Any
 
 from .._C import Tensor
 from ..interop import tensor
-from ..op.definition import find_op
+from ..op import find_op
 from . import constraints
 from .dirichlet import Dirichlet
 from .exp_family import ExponentialFamily

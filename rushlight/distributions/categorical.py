@@ -9,7 +9,7 @@ from .. import _C
 from .._C import Tensor
 from ..dtype import finfo
 from ..functions import broadcast_tensors
-from ..op.definition import find_op
+from ..op import find_op
 from ..shape import Size
 from . import constraints
 from .distribution import Distribution

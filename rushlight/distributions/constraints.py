@@ -14,7 +14,7 @@ from typing import Any
 from .. import _C
 from .._C import Tensor
 from ..dtype import finfo
-from ..op.definition import find_op
+from ..op import find_op
 
 __all__ = [
     "Constraint", "boolean", "cat", "corr_cholesky", "dependent", "dependent_property", "greater_than", "greater_than_eq", "independent",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .._C import Tensor
-from ..op.definition import find_op
+from ..op import find_op
 from . import constraints
 from .exp_family import ExponentialFamily
 from .utils import broadcast_all

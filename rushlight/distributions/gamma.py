@@ -7,7 +7,7 @@ from typing import Any
 from .._C import Tensor
 from ..dtype import finfo
 from ..interop import as_tensor
-from ..op.definition import find_op
+from ..op import find_op
 from . import constraints
 from .exp_family import ExponentialFamily
 from .utils import broadcast_all

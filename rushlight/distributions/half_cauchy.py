@@ -7,7 +7,7 @@ from typing import Any
 
 from .._C import Tensor
 from ..interop import as_tensor
-from ..op.definition import find_op
+from ..op import find_op
 from . import constraints
 from .cauchy import Cauchy
 from .transformed_distribution import TransformedDistribution

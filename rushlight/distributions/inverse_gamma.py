@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from .._C import Tensor
-from ..op.definition import find_op
+from ..op import find_op
 from . import constraints
 from .gamma import Gamma
 from .transformed_distribution import TransformedDistribution

@@ -18,7 +18,7 @@ from typing import Any
 
 from .._C import Tensor
 from ..functions import broadcast_shapes
-from ..op.definition import find_op
+from ..op import find_op
 from .bernoulli import Bernoulli
 from .beta import Beta
 from .binomial import Binomial

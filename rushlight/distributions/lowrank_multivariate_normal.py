@@ -7,7 +7,7 @@ from typing import Any
 
 from .._C import Tensor
 from ..functions import broadcast_tensors
-from ..op.definition import find_op
+from ..op import find_op
 from . import constraints
 from .distribution import Distribution
 from .multivariate_normal import _batch_mahalanobis, _batch_mv, _half_log_det

@@ -7,7 +7,7 @@ from typing import Any
 
 from .._C import Tensor
 from ..interop import tensor
-from ..op.definition import find_op
+from ..op import find_op
 from ..shape import Size
 from . import constraints
 from .binomial import Binomial

@@ -7,7 +7,7 @@ from typing import Any
 
 from .._C import Tensor
 from ..functions import broadcast_shapes
-from ..op.definition import find_op
+from ..op import find_op
 from . import constraints
 from .distribution import Distribution
 from .utils import _standard_normal, lazy_property

@@ -7,7 +7,7 @@ from typing import Any
 
 from .._C import Tensor
 from ..autograd.grad_mode import no_grad
-from ..op.definition import find_op
+from ..op import find_op
 from . import constraints
 from .exp_family import ExponentialFamily
 from .utils import _standard_normal, broadcast_all

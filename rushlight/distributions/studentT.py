@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from .._C import Tensor
-from ..op.definition import find_op
+from ..op import find_op
 from . import constraints
 from .chi2 import Chi2
 from .distribution import Distribution

@@ -17,7 +17,7 @@ from typing import Any
 from .._C import Tensor
 from ..dtype import finfo
 from ..functions import broadcast_shapes
-from ..op.definition import find_op
+from ..op import find_op
 from ..shape import Size
 from . import constraints
 from .distribution import Distribution

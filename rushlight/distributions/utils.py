@@ -15,7 +15,7 @@ from ..autograd.grad_mode import enable_grad
 from ..dtype import finfo
 from ..functions import broadcast_tensors
 from ..interop import tensor
-from ..op.definition import find_op
+from ..op import find_op
 from ..overrides import is_tensor_like
 from ..promotion import default_dtype
 from ..shape import Size

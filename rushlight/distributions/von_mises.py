@@ -8,7 +8,7 @@ from typing import Any
 from .. import _C
 from .._C import Tensor
 from ..autograd.grad_mode import no_grad
-from ..op.definition import find_op
+from ..op import find_op
 from . import constraints
 from .distribution import Distribution
 from .utils import broadcast_all, lazy_property

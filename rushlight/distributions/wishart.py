@@ -10,7 +10,7 @@ from .._C import Tensor
 from ..dtype import finfo
 from ..functions import broadcast_shapes
 from ..interop import tensor
-from ..op.definition import find_op
+from ..op import find_op
 from ..shape import Size
 from . import constraints
 from .chi2 import Chi2

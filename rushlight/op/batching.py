@@ -29,12 +29,13 @@ from typing import Any
 
 from .. import _C
 from .batched import gather_form, opaque_form, row_form, scatter_form, view_form
-from .definition import OpDefinition, find_op, ops
+from .definition import OpDefinition
 from .fused import Fused
 from .indexed import Indexed, Scattered
 from .levels import VmapLevel, adopt, batch, behind, map_args, map_tensors, state
 from .pointwise import Pointwise, Promote
 from .reduction import Reduction
+from .registry import find_op, ops
 from .scan import Scan
 from .schema import OPERAND_TYPES
 from .view import View, wrap_dim

@@ -1,4 +1,4 @@
-"""Definitions and the registry: an op is one class, and rules belong to its kind.
+"""Definitions: an op is one class, and rules belong to its kind.
 
 Adding an op: write a class in `rushlight/ops/` deriving from one of the kinds (Pointwise, Reduction, View, Indexed,
 Composite, Extern) with a `schema` and that kind's body. Defining the class registers it; functions, methods,
@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from .. import _C
-from .registry import KIND_PLANNED, KIND_POINTWISE, KIND_PYTHON, definitions, find_op, ops, register, schemas_of  # noqa: F401
+from .registry import KIND_PLANNED, KIND_POINTWISE, KIND_PYTHON, find_op, ops, register, schemas_of  # noqa: F401 - kinds import theirs from here
 from .schema import TYPES, Param, Schema, parse
 
 SAVE_NO, SAVE_DATA, SAVE_META, SAVE_VALUE = 0, 1, 2, 3

@@ -14,8 +14,9 @@ from ..devices import default_device
 from ..loops import expr
 from ..loops.nest import pointwise_nest
 from ..promotion import default_dtype
-from .definition import KIND_PLANNED, OpDefinition, find_op
+from .definition import KIND_PLANNED, OpDefinition
 from .pointwise import compile_for
+from .registry import find_op
 
 ROW = 32768   # elements a fill kernel writes per row: rows are what threads share
 

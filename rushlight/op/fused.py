@@ -18,10 +18,11 @@ from .. import _C
 from ..loops import expr
 from ..loops.expr import Value, cast, const, load, min_, var
 from ..loops.nest import Check, For, Local, Nest, Statement, Store, operands, reduction, rows
-from .definition import KIND_PLANNED, OpDefinition, ops
+from .definition import KIND_PLANNED, OpDefinition
 from .indexed import copy_steps
 from .pointwise import Pointwise, compile_for, compute_code, scalars
 from .reduction import Fold, Reduction, as_step
+from .registry import ops
 from .results import result_type
 
 FULL, ROW, COLUMN = "full", "row", "column"

@@ -18,8 +18,7 @@ from functools import lru_cache
 from typing import Any
 
 from .. import _C
-from ..op import Composite
-from ..op.definition import find_op
+from ..op import Composite, find_op
 from .random import refuse_dtype
 
 BLOCK = 1 << 12  # elements at a time, each of which takes a row of nodes

@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 from .. import _C, shape as layouts
 from .._C import Tensor
 from ..interop import as_tensor, tensor
-from ..op.definition import find_op
+from ..op import find_op
 from ..promotion import promote_types
 
 # dtype -> (relative, absolute); a dtype not listed is compared for equality.
