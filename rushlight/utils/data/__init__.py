@@ -24,14 +24,38 @@ from .sampler import (
     WeightedRandomSampler,
 )
 
+_DATAPIPE_NAMES = {
+    "datapipe": ("DFIterDataPipe", "DataChunk", "IterDataPipe", "MapDataPipe"),
+    "_decorator": (
+        "argument_validation", "functional_datapipe", "guaranteed_datapipes_determinism", "non_deterministic", "runtime_validation",
+        "runtime_validation_disabled",
+    ),
+}  # fmt: skip
+_SUBMODULES = ("backward_compatibility", "datapipes", "graph", "graph_settings")
+
+
+def __getattr__(name: str) -> object:
+    if name in _SUBMODULES:
+        return _importlib.import_module(f".{name}", __name__)
+    for module, names in _DATAPIPE_NAMES.items():
+        if name in names:
+            _importlib.import_module(".datapipes", __name__)  # registers the steps as methods
+            return getattr(_importlib.import_module(f".datapipes.{module}", __name__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 __all__ = [
     "BatchSampler",
     "ChainDataset",
     "ConcatDataset",
+    "DFIterDataPipe",
+    "DataChunk",
     "DataLoader",
     "Dataset",
     "DistributedSampler",
+    "IterDataPipe",
     "IterableDataset",
+    "MapDataPipe",
     "RandomSampler",
     "Sampler",
     "SequentialSampler",
@@ -41,8 +65,14 @@ __all__ = [
     "TensorDataset",
     "WeightedRandomSampler",
     "_DatasetKind",
+    "argument_validation",
     "default_collate",
     "default_convert",
+    "functional_datapipe",
     "get_worker_info",
+    "guaranteed_datapipes_determinism",
+    "non_deterministic",
     "random_split",
+    "runtime_validation",
+    "runtime_validation_disabled",
 ]

@@ -1,0 +1,183 @@
+"""Steps that keep samples reachable by index, and the shuffler, which gives that up."""
+
+from __future__ import annotations
+
+import copy
+import random
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+from ...sampler import draw_seed
+from .._decorator import functional_datapipe
+from ..datapipe import DataChunk, IterDataPipe, MapDataPipe
+from ..streams import check_callable
+
+__all__ = [
+    "BatcherMapDataPipe", "ConcaterMapDataPipe", "MapperMapDataPipe", "SequenceWrapperMapDataPipe", "ShufflerIterDataPipe", "ZipperMapDataPipe",
+]  # fmt: skip
+
+_T = TypeVar("_T")
+_T_co = TypeVar("_T_co", covariant=True)
+
+
+class SequenceWrapperMapDataPipe(MapDataPipe[_T]):
+    """The items of a sequence or mapping; with `deepcopy`, of a copy of it."""
+
+    def __init__(self, sequence: Sequence[_T] | Mapping[Any, _T], deepcopy: bool = True) -> None:
+        self.sequence = sequence
+        if deepcopy:
+            try:
+                self.sequence = copy.deepcopy(sequence)
+            except TypeError:
+                warnings.warn(
+                    "The input sequence can not be deepcopied, please be aware of in-place modification would affect source data",
+                    stacklevel=2,
+                )
+
+    def __getitem__(self, index: Any) -> _T:
+        return self.sequence[index]
+
+    def __len__(self) -> int:
+        return len(self.sequence)
+
+
+def default_fn(data: Any) -> Any:
+    """The sample as it is."""
+    return data
+
+
+@functional_datapipe("map")
+class MapperMapDataPipe(MapDataPipe[_T_co]):
+    """`fn` of each sample."""
+
+    def __init__(self, datapipe: MapDataPipe, fn: Callable = default_fn) -> None:
+        super().__init__()
+        check_callable(fn)
+        self.datapipe = datapipe
+        self.fn = fn
+
+    def __getitem__(self, index: Any) -> _T_co:
+        return self.fn(self.datapipe[index])
+
+    def __len__(self) -> int:
+        return len(self.datapipe)  # type: ignore[arg-type]
+
+
+def _check_pipes(datapipes: tuple, what: str = "`MapDataPipe`") -> None:
+    if not datapipes:
+        raise ValueError("Expected at least one DataPipe, but got nothing")
+    if not all(isinstance(dp, MapDataPipe) for dp in datapipes):
+        raise TypeError(f"Expected all inputs to be {what}")
+
+
+@functional_datapipe("concat")
+class ConcaterMapDataPipe(MapDataPipe):
+    """Pipes one after another, by one running index."""
+
+    def __init__(self, *datapipes: MapDataPipe) -> None:
+        _check_pipes(datapipes)
+        self.datapipes = datapipes
+
+    def __getitem__(self, index: int) -> Any:
+        at = index
+        for dp in self.datapipes:
+            if at < len(dp):
+                return dp[at]
+            at -= len(dp)
+        raise IndexError(f"Index {index} is out of range.")
+
+    def __len__(self) -> int:
+        return sum(len(dp) for dp in self.datapipes)
+
+
+@functional_datapipe("zip")
+class ZipperMapDataPipe(MapDataPipe[tuple]):
+    """Tuples of the samples of each pipe at one index."""
+
+    def __init__(self, *datapipes: MapDataPipe) -> None:
+        _check_pipes(datapipes)
+        self.datapipes = datapipes
+
+    def __getitem__(self, index: Any) -> tuple:
+        found = []
+        for dp in self.datapipes:
+            try:
+                found.append(dp[index])
+            except IndexError as e:
+                raise IndexError(f"Index {index} is out of range for one of the input MapDataPipes {dp}.") from e
+        return tuple(found)
+
+    def __len__(self) -> int:
+        return min(len(dp) for dp in self.datapipes)
+
+
+@functional_datapipe("batch")
+class BatcherMapDataPipe(MapDataPipe[DataChunk]):
+    """Chunks of `batch_size` consecutive samples; the last may be shorter, or dropped."""
+
+    def __init__(self, datapipe: MapDataPipe, batch_size: int, drop_last: bool = False, wrapper_class: type[DataChunk] = DataChunk) -> None:
+        if batch_size <= 0:
+            raise AssertionError("Batch size is required to be larger than 0!")
+        super().__init__()
+        self.datapipe = datapipe
+        self.batch_size = batch_size
+        self.drop_last = drop_last
+        self.wrapper_class = wrapper_class
+
+    def __getitem__(self, index: int) -> DataChunk:
+        batch: list = []
+        try:
+            for i in range(index * self.batch_size, (index + 1) * self.batch_size):
+                batch.append(self.datapipe[i])
+        except IndexError as e:
+            if self.drop_last or not batch:
+                raise IndexError(f"Index {index} is out of bound.") from e
+        return self.wrapper_class(batch)
+
+    def __len__(self) -> int:
+        total = len(self.datapipe)  # type: ignore[arg-type]
+        return total // self.batch_size if self.drop_last else -(-total // self.batch_size)
+
+
+class ShufflerIterDataPipe(IterDataPipe[_T_co]):
+    """The samples at `indices` (all of them by default) in random order, as a stream."""
+
+    def __init__(self, datapipe: MapDataPipe[_T_co], *, indices: list | None = None) -> None:
+        super().__init__()
+        self.datapipe = datapipe
+        self.indices = list(range(len(datapipe))) if indices is None else indices  # type: ignore[arg-type]
+        self._enabled = True
+        self._seed: int | None = None
+        self._rng = random.Random()
+        self._shuffled_indices: list = self.indices
+
+    def set_shuffle(self, shuffle: bool = True) -> ShufflerIterDataPipe:
+        self._enabled = shuffle
+        return self
+
+    def set_seed(self, seed: int) -> ShufflerIterDataPipe:
+        """Use `seed` in the next pass, and in that one only."""
+        self._seed = seed
+        return self
+
+    def __iter__(self) -> Iterator[_T_co]:
+        if not self._enabled:
+            for i in self.indices:
+                yield self.datapipe[i]
+            return
+        while self._shuffled_indices:
+            yield self.datapipe[self._shuffled_indices.pop()]
+
+    def reset(self) -> None:
+        if self._enabled:
+            self._rng.seed(draw_seed() if self._seed is None else self._seed)
+            self._seed = None
+            self._shuffled_indices = self._rng.sample(self.indices, len(self.indices))
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+
+# A stream itself, but a step of maps.
+MapDataPipe.register_datapipe_as_function("shuffle", ShufflerIterDataPipe)
