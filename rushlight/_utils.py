@@ -14,6 +14,7 @@ from typing import Any
 
 from . import _C
 from ._C import Tensor, UntypedStorage
+from .errors import ExceptionWrapper, KeyErrorMessage  # noqa: F401 - PyTorch's place for them
 from .op import find_op
 from .ops.nested.container import start as start_nested
 from .ops.sparse.container import COMPRESSED
