@@ -137,7 +137,7 @@ def _open_zipfile_writer(name_or_buffer: Any) -> Iterator[PyTorchFileWriter]:
         writer = PyTorchFileWriter(sink, _archive_name_of(os.fspath(name_or_buffer)))
         yield writer
         writer.write_end_of_file()
-        sink.flush()
+        sink.finish()
 
 
 __all__ = [

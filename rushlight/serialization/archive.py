@@ -14,8 +14,10 @@ import zlib
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from .. import _C
 from .sources import Source
 
+_crc32 = getattr(_C, "crc32", zlib.crc32)
 _LOCAL = struct.Struct("<IHHHHHIIIHH")
 _CENTRAL = struct.Struct("<IHHHHHHIIIHHHHHII")
 _END = struct.Struct("<IHHHHIIH")
@@ -65,8 +67,13 @@ class PyTorchFileWriter:
     def archive_name(self) -> str:
         return self._name
 
-    def write_record(self, name: str, data: Any, size: int | None = None, checksum: Callable[[], int] | None = None) -> None:
-        """Append a record; `data` has the buffer protocol. `checksum` gives its sum where another thread computes it meanwhile."""
+    def expect(self, size: int) -> None:
+        """Say how many bytes are still to come."""
+        if hasattr(self._sink, "reserve"):
+            self._sink.reserve(size)
+
+    def write_record(self, name: str, data: Any, size: int | None = None) -> None:
+        """Append a record; `data` has the buffer protocol."""
         view = memoryview(data).cast("B")
         if size is not None:
             view = view[:size]
@@ -75,13 +82,12 @@ class PyTorchFileWriter:
         self._names.add(name)
         full, size = f"{self._name}/{name}".encode(), view.nbytes
         header, start = self._header(full, size)
-        self._sink([header, view] if size else [header])
-        number = 0 if not self._has_sums else checksum() if checksum is not None else zlib.crc32(view)
+        number = _crc32(view) if self._has_sums else 0
         tail = b""
         if size:
             wide = start >= _FULL or size >= _FULL
             tail = struct.pack("<IIQQ" if wide else "<IIII", _DESCRIPTOR_SIGN, number, size, size)
-            self._sink([tail])
+        self._sink([header, view, tail] if size else [header])
         self._records.append(Record(full, number, size, start))
         self._at = start + len(header) + size + len(tail)
 
@@ -183,14 +189,15 @@ class PyTorchFileReader:
 
     def _locate(self, entry: Entry) -> int:
         """Where the bytes of a record begin; its own header must agree with the directory."""
-        head = self.source.read(entry.header, _LOCAL.size)
+        name = entry.name.encode()
+        head = self.source.read(entry.header, _LOCAL.size + len(name))
         if len(head) < _LOCAL.size:
             raise _bad(f"the header of {entry.name!r} lies outside the file")
-        sign, _, flags, method, _, _, _, _, _, name_size, extra_size = _LOCAL.unpack(head)
+        sign, _, flags, method, _, _, _, _, _, name_size, extra_size = _LOCAL.unpack_from(head)
         start = entry.header + _LOCAL.size + name_size + extra_size
         if sign != _LOCAL_SIGN or method != entry.method or flags & _ENCRYPTED:
             raise _bad(f"the header of {entry.name!r} does not match the directory")
-        if self.source.read(entry.header + _LOCAL.size, name_size) != entry.name.encode():
+        if name_size != len(name) or head[_LOCAL.size :] != name:
             raise _bad(f"the header of {entry.name!r} has another name")
         if start + entry.packed > self.source.size:
             raise _bad(f"the record {entry.name!r} lies outside the file")
@@ -213,7 +220,7 @@ class PyTorchFileReader:
             data = _inflate(data, entry)
         if len(data) != entry.size:
             raise _bad(f"the record {name!r} is cut short")
-        if entry.crc and zlib.crc32(data) != entry.crc:
+        if entry.crc and _crc32(data) != entry.crc:
             raise _bad(f"the checksum of {name!r} is wrong")
         return data
 

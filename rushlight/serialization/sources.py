@@ -14,6 +14,8 @@ import stat
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from .. import _C
+
 _MOST_PIECES = 512
 _MOST_AT_ONCE = 1 << 30
 _SMALL_FILE = 1 << 20
@@ -158,7 +160,13 @@ class FileSink:
     def __init__(self, fd: int) -> None:
         self._fd = fd
         self._waiting: list = []
-        self._size = 0
+        self._size = self._written = 0
+        self._is_reserved = False
+
+    def reserve(self, size: int) -> None:
+        """Take room for a large file at once: the file system need not look for it with every write."""
+        if size >= _SMALL_FILE:
+            self._is_reserved = _C.reserve_file(self._fd, size + self._written + self._size)
 
     def __call__(self, pieces: list) -> None:
         for piece in pieces:
@@ -168,9 +176,16 @@ class FileSink:
             self.flush()
 
     def flush(self) -> None:
-        waiting, self._waiting, self._size = self._waiting, [], 0
+        waiting, self._waiting = self._waiting, []
+        self._written, self._size = self._written + self._size, 0
         for first in range(0, len(waiting), _MOST_PIECES):
             _write_all(self._fd, waiting[first : first + _MOST_PIECES])
+
+    def finish(self) -> None:
+        """Write what waits, and give back what was reserved in vain."""
+        self.flush()
+        if self._is_reserved:
+            os.ftruncate(self._fd, self._written)
 
 
 def _write_all(fd: int, pieces: list) -> None:

@@ -13,9 +13,7 @@ import os
 import pickle
 import struct
 import sys
-import threading
-import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from .. import _C, storage as storages
@@ -30,7 +28,7 @@ from .sources import FileSink, is_path, replaced, stream_sink
 DEFAULT_PROTOCOL = 2
 MAGIC_NUMBER = 0x1950A86A20F9469CFC6C
 PROTOCOL_VERSION = 1001
-_WORTH_A_THREAD = 1 << 20
+_AROUND_A_RECORD = 256
 
 
 def save(
@@ -49,7 +47,7 @@ def save(
             if _use_new_zipfile_serialization:
                 sink = FileSink(fd)
                 _write_zip(obj, sink, archive_name_of(path), pickle_module, pickle_protocol, _disable_byteorder_record)
-                sink.flush()
+                sink.finish()
             else:
                 with open(fd, "wb", closefd=False) as file:
                     _legacy_save(obj, file, pickle_module, pickle_protocol)
@@ -129,44 +127,6 @@ def _host_view(storage: UntypedStorage) -> memoryview:
 # --- the archive -----------------------------------------------------------------------------------------------------------
 
 
-class _Checksums:
-    """Checksums computed ahead on another thread, in the order in which they will be asked for."""
-
-    def __init__(self, views: list[memoryview]) -> None:
-        self._ready = [threading.Lock() for _ in views]
-        self._sums = [0] * len(views)
-        for lock in self._ready:
-            lock.acquire()
-        self._views = views
-        self._stop = False
-        self._thread = threading.Thread(target=self._work, daemon=True)
-
-    def __iter__(self) -> Iterator[Callable[[], int]]:
-        return map(self._waiter, range(len(self._views)))
-
-    def _waiter(self, index: int) -> Callable[[], int]:
-        def wait() -> int:
-            self._ready[index].acquire()
-            return self._sums[index]
-
-        return wait
-
-    def _work(self) -> None:
-        for index, view in enumerate(self._views):
-            if self._stop:
-                return
-            self._sums[index] = zlib.crc32(view)
-            self._ready[index].release()
-
-    def __enter__(self) -> _Checksums:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self._stop = True
-        self._thread.join()
-
-
 def _write_zip(obj: object, sink: Callable[[list], Any], name: str, pickle_module: Any, protocol: int, without_order: bool) -> None:
     writer = PyTorchFileWriter(sink, name, options.save.storage_alignment, options.save.compute_crc32)
     _save(obj, writer, pickle_module, protocol, without_order)
@@ -182,13 +142,9 @@ def _save(obj: object, zip_file: PyTorchFileWriter, pickle_module: Any, pickle_p
     if not _disable_byteorder_record:
         zip_file.write_record("byteorder", sys.byteorder.encode())
     views = [_host_view(storage) for storage, _ in met.by_key.values()]
-    if sum(view.nbytes for view in views) < _WORTH_A_THREAD or not options.save.compute_crc32:
-        for key, view in zip(met.by_key, views, strict=True):
-            zip_file.write_record(f"data/{key}", view)
-        return
-    with _Checksums(views) as sums:
-        for key, view, total in zip(met.by_key, views, sums, strict=True):
-            zip_file.write_record(f"data/{key}", view, checksum=total)
+    zip_file.expect(sum(view.nbytes + _AROUND_A_RECORD for view in views))
+    for key, view in zip(met.by_key, views, strict=True):
+        zip_file.write_record(f"data/{key}", view)
 
 
 # --- the format before 1.6 ---------------------------------------------------------------------------------------------------
