@@ -58,7 +58,7 @@ _full_like, _softplus, _solve, _where = find_op("full_like"), find_op("softplus"
 def register_kl(type_p: type, type_q: type) -> Callable[[Callable], Callable]:
     """A decorator: use the function for KL(p || q) of these classes and their subclasses."""
     for name, kind in (("type_p", type_p), ("type_q", type_q)):
-        if not (isinstance(kind, type) and issubclass(kind, Distribution)):
+        if not isinstance(kind, type):  # any class will do: libraries have interfaces of their own above Distribution
             raise TypeError(f"Expected {name} to be a Distribution subclass but got {kind}")
 
     def register(rule: Callable) -> Callable:
@@ -75,8 +75,10 @@ def _dispatch_kl(type_p: type, type_q: type) -> Any:
     if not matches:
         return NotImplemented
 
-    def distance(pair: tuple[type, type]) -> tuple[int, int]:
-        return type_p.__mro__.index(pair[0]), type_q.__mro__.index(pair[1])
+    def distance(pair: tuple[type, type]) -> tuple[int, ...]:
+        """How many classes nearer than the registered one there are; virtual base classes come last."""
+        orders = type_p.__mro__, type_q.__mro__
+        return tuple(mro.index(kind) if kind in mro else len(mro) for kind, mro in zip(pair, orders, strict=True))
 
     left = min(matches, key=distance)
     right = min(matches, key=lambda pair: distance(pair)[::-1])

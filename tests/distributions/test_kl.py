@@ -150,4 +150,4 @@ def test_most_specific_rule_wins_and_ambiguity_warns():
     with pytest.raises(NotImplementedError, match="Cauchy and q type Normal"):
         d.kl_divergence(d.Cauchy(0.0, 1.0), d.Normal(0.0, 1.0))
     with pytest.raises(TypeError):
-        d.register_kl(int, d.Normal)
+        d.register_kl("Normal", d.Normal)
