@@ -20,7 +20,7 @@ MODELS = {
     "gru": (lambda n: n.GRU(4, 5), (2, 3, 4)),
 }
 FUNCTIONS = {
-    "mm": (lambda t, a, b: a @ b, ((2, 3), (3, 4))), "bmm": (lambda t, a, b: a @ b, ((2, 3, 4), (2, 4, 5))), "vm": (lambda t, a, b: a @ b, ((4,), (4, 5))),
+    "mm": (lambda t, a, b: a @ b, ((2, 3), (3, 4))), "bmm": (lambda t, a, b: a @ b, ((2, 3, 4), (2, 4, 5))),
     "broadcast": (lambda t, a, b: a @ b, ((2, 1, 3, 4), (3, 4, 5))), "addmm": (lambda t, a, b, c: t.addmm(a, b, c), ((2, 4), (2, 3), (3, 4))),
     "einsum": (lambda t, a, b: t.einsum("bij,bjk->bik", a, b), ((2, 3, 4), (2, 4, 5))),
     "attention": (lambda t, q, k, v: t.nn.functional.scaled_dot_product_attention(q, k, v), ((2, 16, 8),) * 3),
