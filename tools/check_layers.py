@@ -71,6 +71,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("inductor",),
     ("compile", "compiler"),
     ("distributed", "cuda", "mps", "xpu", "mtia"),
+    ("ao",),
     ("export", "onnx", "serve", "lazy", "jit", "quantization", "profiler", "package"),
     ("",),
     ("compat",),

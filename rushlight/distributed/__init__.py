@@ -6,6 +6,7 @@ The names libraries import exist, so that they load; using one raises and says s
 from __future__ import annotations
 
 from ..absent import absent_names
+from . import rpc  # noqa: F401
 
 
 class DistError(RuntimeError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..absent import absent_names
+from . import operators, symbolic_helper  # noqa: F401
 
 
 class OnnxExporterError(RuntimeError):
@@ -14,6 +15,22 @@ def is_in_onnx_export() -> bool:
     return False
 
 
+# Rules that libraries add for their own ops while they are imported: kept for the export that will use them.
+_custom_rules: dict[tuple[str, int], object] = {}
+
+
+def register_custom_op_symbolic(symbolic_name: str, symbolic_fn: object, opset_version: int) -> None:
+    """Keep how an op is written in ONNX."""
+    if "::" not in symbolic_name:
+        raise ValueError(f"register_custom_op_symbolic: expected a name like 'namespace::op', got {symbolic_name!r}")
+    _custom_rules[symbolic_name, opset_version] = symbolic_fn
+
+
+def unregister_custom_op_symbolic(symbolic_name: str, opset_version: int) -> None:
+    """Forget how an op is written in ONNX."""
+    _custom_rules.pop((symbolic_name, opset_version), None)
+
+
 globals().update(absent_names("torch.onnx", "ONNX export is not written yet",
                               "ExportableModule JitScalarType ONNXProgram OperatorExportTypes TensorProtoDataType TrainingMode export "
-                              "register_custom_op_symbolic unregister_custom_op_symbolic select_model_mode_for_export dynamo_export symbolic_helper"))
+                              "select_model_mode_for_export dynamo_export ExportOptions " + " ".join(f"symbolic_opset{n}" for n in range(7, 21))))
