@@ -3,6 +3,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <initializer_list>
 
 namespace rl {
 
@@ -137,7 +138,7 @@ static int find_device_type(const char* name, size_t length) {
 static PyObject* known_devices() {
   Ref text(PyUnicode_FromString(""));
   for (int i = 0; i < num_devices && text; i++)
-    text = Ref(PyUnicode_FromFormat("%U%s%s", text.p, i ? ", " : "", kDevices[i].name));
+    if (!kDevices[i].is_absent) text = Ref(PyUnicode_FromFormat("%U%s%s", text.p, i ? ", " : "", kDevices[i].name));
   return text.release();
 }
 
@@ -286,7 +287,13 @@ static PyObject* register_device(PyObject*, PyObject* args) {
   const char* name;
   PyObject* handler;
   if (!PyArg_ParseTuple(args, "sO", &name, &handler)) return nullptr;
-  if (find_device_type(name, strlen(name)) >= 0) {
+  int named = find_device_type(name, strlen(name));
+  if (named >= 0 && kDevices[named].is_absent) {
+    kDevices[named].handler = Py_NewRef(handler);
+    kDevices[named].is_absent = false;
+    return PyLong_FromLong(named);
+  }
+  if (named >= 0) {
     PyErr_Format(PyExc_RuntimeError, "register_device: a device named '%s' is already registered", name);
     return nullptr;
   }
@@ -327,6 +334,10 @@ int init_types(PyObject* module) {
   snprintf(kDevices[num_devices++].name, 32, "cpu");
   kDevices[num_devices].has_data = false;
   snprintf(kDevices[num_devices++].name, 32, "meta");
+  for (const char* name : {"cuda", "mps", "xpu", "hpu", "mtia", "xla", "ipu", "hip", "ve", "npu", "vulkan", "lazy", "privateuseone"}) {
+    kDevices[num_devices].is_absent = true;
+    snprintf(kDevices[num_devices++].name, 32, "%s", name);
+  }
   if (PyModule_AddObjectRef(module, "dtype", reinterpret_cast<PyObject*>(DTypeType))) return -1;
   if (PyModule_AddObjectRef(module, "device", reinterpret_cast<PyObject*>(DeviceType))) return -1;
   return PyModule_AddFunctions(module, functions);

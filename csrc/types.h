@@ -66,6 +66,7 @@ struct DeviceEntry {
   char name[32];
   PyObject* handler = nullptr;   // Python object: allocate(nbytes, index) -> int, free(ptr, nbytes, index), launch(...)
   bool has_data = true;          // meta has none
+  bool is_absent = false;        // a name PyTorch programs know, without a package here: devices can be named, not used
 };
 extern DeviceEntry kDevices[64];
 extern int num_devices;

@@ -245,9 +245,11 @@ def _part(name: str) -> property:
     return property(lambda self: find_op(name)(self), write, doc=f"the {name} part, as a view")
 
 
-def cuda(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-    """Refused: there is no CUDA device in this build."""
-    raise RuntimeError("cuda: no CUDA device is available")
+def cuda(self: Tensor, device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> Tensor:
+    """The tensor on a CUDA device."""
+    target = _C.device("cuda", device) if isinstance(device, int) else _C.device("cuda" if device is None else device)
+    order = {} if memory_format is None else {"memory_format": memory_format}
+    return self.to(target, non_blocking=non_blocking, **order)
 
 
 METHODS: dict[str, Any] = {

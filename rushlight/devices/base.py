@@ -22,7 +22,17 @@ from typing import Any, ClassVar
 from .. import _C
 from .._C import Tensor
 
-handlers: dict[str, Device] = {}   # registered devices, by name
+class _Handlers(dict):
+    """Registered devices, by name."""
+
+    def __missing__(self, name: str) -> Device:
+        reason = f"this installation has no {name!r} device; use 'cpu', or install a device package that provides it"
+        if name == "cuda":   # PyTorch's class of error, which programs catch to fall back
+            raise AssertionError(f"Torch not compiled with CUDA enabled: {reason}")
+        raise RuntimeError(reason)
+
+
+handlers: dict[str, Device] = _Handlers()
 _default_device = _C.device("cpu")
 
 
