@@ -110,12 +110,14 @@ PyObject* py_new_shared(PyObject*, PyObject* args, PyObject* kwargs) {
   if (device && device != Py_None && !parse_device(device, &d)) return nullptr;
   if (d.type != kCPU) return PyErr_Format(PyExc_RuntimeError, "_new_shared: only cpu memory can be shared between processes, not '%s'", device_type_name(d.type)), nullptr;
   if (size < 0) return PyErr_Format(PyExc_RuntimeError, "_new_shared: size must not be negative, got %zd", size), nullptr;
-  return face(new_shared(static_cast<size_t>(size)));
+  PyObject* block = shared_block_new(static_cast<size_t>(size));
+  return block || PyErr_Occurred() ? block : face(new_shared(static_cast<size_t>(size)));
 }
 
-PyObject* py_new_using_fd(PyObject* cls, PyObject* size) {
-  Ref args(PyTuple_Pack(1, size));
-  return args ? py_new_shared(cls, args.p, nullptr) : nullptr;
+PyObject* py_new_using_fd(PyObject*, PyObject* arg) {
+  Py_ssize_t size = PyNumber_AsSsize_t(arg, PyExc_OverflowError);
+  if (size < 0) return PyErr_Occurred() ? nullptr : PyErr_Format(PyExc_RuntimeError, "_new_using_fd_cpu: size must not be negative, got %zd", size);
+  return face(new_shared(static_cast<size_t>(size)));
 }
 
 PyObject* py_new_shared_fd(PyObject*, PyObject* args) {

@@ -11,6 +11,8 @@ bool storage_share(Storage* storage);
 // shared_arena.cpp: whether the storage is a block of an arena; and that `to` holds it now instead of another storage.
 bool is_shared_block(const Storage* storage);
 void shared_block_moved(Storage* to);
+// A storage in the arena that this process prefers; null, with no exception set, if there is none or it is full.
+PyObject* shared_block_new(size_t nbytes);
 
 int init_shared(PyObject* module);
 int init_shared_arena(PyObject* module);

@@ -275,7 +275,16 @@ PyObject* arena_take(PyObject* self, PyObject* args) {
   return lend(a, static_cast<uint64_t>(at), static_cast<size_t>(nbytes));
 }
 
-// refuse(offset): the other side will never take this one.
+SharedArena* preferred = nullptr;   // where new shared storages of this process come from, in a worker of a loader
+
+PyObject* arena_prefer(PyObject* self, PyObject*) {
+  of(self)->refs.fetch_add(1, std::memory_order_relaxed);
+  if (preferred) preferred->drop();
+  preferred = of(self);
+  Py_RETURN_NONE;
+}
+
+// drop(offset): the other side will never take this one.
 PyObject* arena_drop(PyObject* self, PyObject* arg) {
   Py_ssize_t at = PyNumber_AsSsize_t(arg, PyExc_OverflowError);
   if (at < 0) return nullptr;
@@ -300,6 +309,7 @@ PyMethodDef arena_methods[] = {
     {"give", arena_give, METH_O, "give(storage): where the other side finds it; None if it is not in this arena"},
     {"take", arena_take, METH_VARARGS, "take(offset, nbytes): the storage the other side gave"},
     {"drop", arena_drop, METH_O, "drop(offset): let go of what was given and will not be taken"},
+    {"prefer", arena_prefer, METH_NOARGS, "make UntypedStorage._new_shared of this process allocate here"},
     {"close", arena_close, METH_NOARGS, "close the descriptor; mappings stay"},
     {}};
 PyGetSetDef arena_getset[] = {{"fd", arena_fd, nullptr, "descriptor of the file, -1 once closed", nullptr},
@@ -360,6 +370,11 @@ PyMethodDef functions[] = {
 }  // namespace
 
 bool is_shared_block(const Storage* s) { return s->release == release_block; }
+
+PyObject* shared_block_new(size_t nbytes) {
+  uint64_t at = preferred ? preferred->allocate(nbytes) : 0;
+  return at ? lend(preferred, at, nbytes) : nullptr;
+}
 
 void shared_block_moved(Storage* to) {
   std::lock_guard<std::mutex> hold(leases_mutex);

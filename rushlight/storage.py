@@ -332,6 +332,11 @@ class TypedStorage:
 
     _is_shared, _share_memory_ = is_shared, share_memory_
 
+    def _new_shared(self, size: int, *, device: Any = None) -> TypedStorage:
+        """Another of this dtype, of `size` elements in shared memory."""
+        untyped = UntypedStorage._new_shared(size * self.element_size(), device=device)
+        return TypedStorage(wrap_storage=untyped, dtype=self.dtype, _internal=True)
+
     def is_pinned(self, device: Any = "cuda") -> bool:
         return self._untyped_storage.is_pinned(device)
 

@@ -252,6 +252,22 @@ def test_a_view_of_a_large_storage_sends_only_itself():
         assert part.untyped_storage().nbytes() < 1000
 
 
+def stack_as_libraries_do(rows):
+    elem = rows[0]
+    storage = elem.untyped_storage()._new_shared(len(rows) * elem.numel() * elem.element_size(), device=elem.device)
+    return rushlight.stack(rows, 0, out=elem.new(storage).resize_(len(rows), *elem.shape))
+
+
+def test_a_library_s_own_shared_storage_is_in_the_arena():
+    rows = rushlight.randn(400, 300)
+    loader = rushlight.utils.data.DataLoader(rows, batch_size=4, num_workers=1, collate_fn=stack_as_libraries_do)
+    addresses = set()
+    for i, batch in enumerate(loader):
+        assert rushlight.equal(batch, rows[4 * i : 4 * i + 4])
+        addresses.add(batch.data_ptr())
+    assert len(addresses) < 10
+
+
 def test_workers_collate_into_memory_used_before():
     loader = rushlight.utils.data.DataLoader(rushlight.utils.data.TensorDataset(rushlight.randn(4000, 256)), batch_size=40, num_workers=1)
     addresses = {batch.data_ptr() for (batch,) in loader}

@@ -190,6 +190,7 @@ class _Worker:
         setup.seed_datapipe(setup.shared_seed)
         _worker_info = WorkerInfo(setup.worker_id, setup.num_workers, seed, setup.dataset)
         _collate.shared_empty = _make_shared_empty(self.arena)
+        self.arena.prefer()  # collate functions of libraries make shared storages themselves
         try:
             if setup.init_fn is not None:
                 setup.init_fn(setup.worker_id)
