@@ -4,7 +4,7 @@ import gc as _gc
 import importlib as _importlib
 import sys as _sys
 
-# A thousand classes are made now, all of them to stay: looking for garbage among them would take a tenth of the import.
+# Thousands of objects are made now, all of them to stay: looking for garbage among them would take a tenth of the import.
 _collects = _gc.isenabled()
 _gc.disable()
 

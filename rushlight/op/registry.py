@@ -4,7 +4,7 @@ Enters: definition classes, which register themselves when their module (a famil
 Leaves: the core's `Op` objects and where they are published: functions, methods, operators. Nothing else lists op names.
 
 A process uses few of the families, so they are imported when one of their ops is first called or asked about. What must
-be known before, which names there are and which families define them, is five tables. Importing every family fills
+be known before, which names there are and which families define them, is six tables. Importing every family fills
 them; they are then kept on disk beside the kernels (`disk_cache`), together with the sizes and times of the sources
 they were made from. A later process that finds the same sources takes the tables from there; one that finds anything
 else imports every family and keeps the tables anew. So an op is still added in one file, and nothing generated is
@@ -246,7 +246,7 @@ def open_families(package: str, folder: str) -> None:
     _pending.update(dict.fromkeys(f"{package}.{name}" for name, _, _ in sources))
     # Kinds are part of it: definitions inherit from them where they are published.
     identity = repr((sys.version, sources, list_sources(os.path.dirname(__file__)))).encode()
-    file = f"ops-{zlib.crc32(folder.encode()):08x}"
+    file = f"ops-{sys.implementation.cache_tag}-{zlib.crc32(folder.encode()):08x}"
     if not read_tables(file, identity):
         load_all()
         fill_published()
@@ -258,14 +258,13 @@ def list_sources(folder: str, prefix: str = "") -> list[tuple[str, int, int]]:
     found = []
     with os.scandir(folder) as entries:
         for entry in sorted(entries, key=lambda entry: entry.name):
-            if entry.name.endswith(".py") and entry.name != "__init__.py":
+            name, _, suffix = entry.name.rpartition(".")
+            if suffix in ("py", "pyc"):   # an installation may have no sources
                 info = entry.stat()
-                found.append((prefix + entry.name[:-3], info.st_size, info.st_mtime_ns))
-            elif entry.is_dir() and os.path.exists(start := os.path.join(entry.path, "__init__.py")):
-                info = os.stat(start)
-                found.append((prefix + entry.name, info.st_size, info.st_mtime_ns))
+                found.append((f"{prefix}{name}" if name != "__init__" else prefix[:-1], info.st_size, info.st_mtime_ns))
+            elif entry.name != "__pycache__" and entry.is_dir():
                 found += list_sources(entry.path, f"{prefix}{entry.name}.")
-    return found
+    return found if prefix else [source for source in found if source[0]]
 
 
 def is_family(module: str) -> bool:
