@@ -145,7 +145,7 @@ globals().update(_ASSERTIONS)
 globals().update(op.published(""))
 
 # What programs take from torch._C and is Python here; torch.torch is torch.
-_C.__getattr__ = lambda name: getattr(_importlib.import_module(".core_names", __name__), name)
+_C.__getattr__ = _late.rest(_C.__name__, f"{__name__}.core_names")
 torch = _sys.modules[__name__]
 
 if _collects:

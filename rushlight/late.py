@@ -36,3 +36,14 @@ def names(package: dict, sources: Mapping[str, str], files: Iterable[str] = ()) 
 def by_name(names_of: Mapping[str, str]) -> dict[str, str]:
     """Name -> file, from file -> its names with spaces between them."""
     return {name: file for file, text in names_of.items() for name in text.split()}
+
+
+def rest(module: str, source: str) -> Callable:
+    """`__getattr__` for a module whose other names are those of `source`, except what Python asks every module for."""
+
+    def get(name: str) -> object:
+        if name.startswith("__"):
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        return getattr(import_module(source), name)
+
+    return get
