@@ -16,7 +16,7 @@ import json
 import sys
 from collections.abc import Callable
 
-from benchmarks import chain, data, kernels, large, matmul, models, small, startup
+from benchmarks import chain, data, kernels, large, matmul, models, optim, small, startup
 from benchmarks.cases import Section
 from benchmarks.harness import Session
 from benchmarks.report import Neighbours, as_data, describe_machine, show_machine, show_section
@@ -27,6 +27,7 @@ GROUPS: dict[str, Callable[[Session], list[Section]]] = {
     "large": large.run,
     "kernels": kernels.run,
     "matmul": matmul.run,
+    "optim": optim.run,
     "startup": startup.run,
     "models": models.run,
     "data": data.run,
