@@ -13,6 +13,7 @@ from .optimizer import Optimizer, ParamsT
 EPS = 1e-7
 DEFAULT_A, DEFAULT_B, DEFAULT_C = 3.4445, -4.7750, 2.0315
 DEFAULT_NS_STEPS = 5
+OPTIONS = ("lr", "weight_decay", "momentum", "nesterov", "ns_coefficients", "eps", "ns_steps", "adjust_lr_fn")
 
 
 def _zeropower_via_newtonschulz(grad: Tensor, ns_coefficients: tuple[float, float, float], ns_steps: int, eps: float) -> Tensor:
@@ -79,7 +80,7 @@ class Muon(Optimizer):
                     raise RuntimeError("Muon does not support sparse gradients")
                 if "momentum_buffer" not in self.state[p]:
                     self.state[p]["momentum_buffer"] = find_op("zeros_like")(p.grad)
-            options = {key: group[key] for key in self.defaults}
+            options = {key: value for key, value in group.items() if key in OPTIONS}
             muon(params, [p.grad for p in params], [self.state[p]["momentum_buffer"] for p in params], has_complex=False, **options)
         return loss
 
