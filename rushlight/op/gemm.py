@@ -17,7 +17,7 @@ from ..codegen import panels, tile_packs, tiles, transpose
 from ..codegen.convolve import vector_bits
 from ..codegen.targets import machine
 from ..loops import expr
-from ..loops.nest import For, Nest, Store, operands, reduction, rows
+from ..loops.nest import For, Nest, Store, operands, pointwise_nest, reduction, rows
 from ..loops.record import Record
 from .pointwise import compile_for
 
@@ -26,6 +26,7 @@ IN_CACHE = 1 << 20              # multiply-adds up to which packing operands, as
 CHUNK = 1 << 21                 # multiply-adds worth a chunk of a batch
 SHARED = 1 << 27                # up to here the matrices of a batch go one to a thread, beyond threads share the rows of each
 
+SIZES = {"f32": 4, "f64": 8}
 PACKED = 1 << 27                # multiply-adds up to which a transposed right operand is packed here rather than by a BLAS
 PACKED_ROWS = 4                 # rows from which that pays
 PACKED_PART = 1 << 20           # multiply-adds a thread takes at a time
@@ -127,37 +128,53 @@ def packed_steps(
 ) -> tuple[list[tuple], int] | None:
     """c = a @ b (+ addend) where columns of `b` are consecutive, as in `linear`: steps, and elements of slot `scratch`.
 
-    Strips of columns are turned into rows once, then met by register tiles. None where a BLAS or another kernel is better."""
+    None where a BLAS or another kernel is better."""
     if device.type != "cpu" or code not in ("f32", "f64") or b.row != 1 or (n > 1 and b.col < k) or m < PACKED_ROWS or not 0 < m * n * k <= PACKED:
         return None
     if a.col != 1 or c.col != 1:
         return None
-    size = 4 if code == "f32" else 8
-    width = max(transpose.ROWS, 2 * vector_bits() // 8 // size)
-    made = []
-    for first, wide, count in ((0, width, n // width), (n - n % width, n % width, 1 if n % width else 0)):
-        if not count:
+    return pack_strips(code, b, n, k, scratch) + strip_products(code, a, scratch, c, m, n, k, addend), n * k
+
+
+def strips_of(code: str, n: int) -> list[tuple[int, int, int]]:
+    """How n columns are cut into strips as wide as a register tile: (first column, width, number of strips)."""
+    width = max(transpose.ROWS, 2 * vector_bits() // 8 // SIZES[code])
+    return [cut for cut in ((0, width, n // width), (n - n % width, n % width, 1)) if cut[1] and cut[2]]
+
+
+def pack_strips(code: str, b: Matrix, n: int, k: int, scratch: int) -> list[tuple]:
+    """Steps copying [k, n] matrix `b`, rows or columns of which are consecutive, into strips of columns, one after another."""
+    size, made = SIZES[code], []
+    for first, wide, count in strips_of(code, n):
+        if b.row == 1:
+            runs = -(-wide // transpose.ROWS)
+            places = [(b.slot, first * b.col * size), (scratch, first * k * size)]
+            params = [wide, k, b.col, wide, runs, wide * b.col, wide * k]
+            made.append((transpose.transpose_kernel(size).address, places, params, count * runs, max(1, 2048 // k), -1))
             continue
-        runs = -(-wide // transpose.ROWS)
-        source, target = (b.slot, first * b.col * size), (scratch, first * k * size)
-        pack = [wide, k, b.col, wide, runs, wide * b.col, wide * k]
-        made.append((transpose.transpose_kernel(size).address, [source, target], pack, count * runs, max(1, 2048 // k), -1))
-        made += strip_steps(code, a, Matrix(scratch, wide, 1, wide * k), c, (m, wide, k), first, count, addend)
-    return made, n * k
+        copy = compile_for(_C.device("cpu"), pointwise_nest("copy", [code], [code], [expr.arg(0, code)]))
+        for at in range(first, first + count * wide, wide):
+            places = [(b.slot, at * size), (scratch, at * k * size)]
+            made.append((copy, places, [wide, size, size, b.row * size, wide * size], k, max(1, 32768 // wide), -1))
+    return made
 
 
-def strip_steps(code: str, a: Matrix, strips: Matrix, c: Matrix, shape: tuple[int, int, int], first: int, count: int, addend: Matrix | None) -> list[tuple]:
-    """Products of `a` with `count` packed strips, into the columns of `c` from `first` on; a tall `a` goes block by block."""
-    m, wide, k = shape
-    size = 4 if code == "f32" else 8
+def strip_products(code: str, a: Matrix, scratch: int, c: Matrix, m: int, n: int, k: int, addend: Matrix | None = None, at: tuple[int, int, int] = (0, 0, 0)) -> list[tuple]:
+    """Steps of c = a @ strips (+ addend): register tiles meet strips packed before. A tall `a` goes block by block.
+
+    `at`: elements before the first of a, c and the addend in their slots."""
+    size, made = SIZES[code], []
     block = m if m <= 2 * ROW_BLOCK else ROW_BLOCK
-    out, added = (None if x is None else Matrix(x.slot, x.row, x.col, wide) for x in (c, addend))
-    made = []
-    for row in range(0, m, block):
-        high = min(block, m - row)
-        step = panel_step(code, Matrix(a.slot, a.row, a.col), strips, out, high, wide, k, count, 1.0, 0.0 if addend is None else 1.0, added)
-        places = [(x.slot, (row * x.row + at) * size) for x, at in ((a, 0), (strips, first * k - row * wide), (c, first), (addend or c, first))]
-        made.append((step[0], places, step[2], count, max(1, PACKED_PART // (high * wide * k)), -1))
+    for first, wide, count in strips_of(code, n):
+        left, strips = Matrix(a.slot, a.row, a.col), Matrix(scratch, wide, 1, wide * k)
+        out, added = (None if x is None else Matrix(x.slot, x.row, x.col, wide) for x in (c, addend))
+        for row in range(0, m, block):
+            high = min(block, m - row)
+            step = panel_step(code, left, strips, out, high, wide, k, count, 1.0, 0.0 if addend is None else 1.0, added)
+            starts = [at[0] + row * a.row, first * k, at[1] + row * c.row + first]
+            starts.append(starts[2] if addend is None else at[2] + row * addend.row + first)
+            places = [(slot, start * size) for slot, start in zip(step[1], starts, strict=True)]
+            made.append((step[0], places, step[2], count, max(1, PACKED_PART // (high * wide * k)), -1))
     return made
 
 

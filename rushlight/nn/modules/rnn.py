@@ -1,8 +1,7 @@
 """Recurrent layers: RNN, LSTM, GRU and their cells, over padded or packed sequences.
 
 Enters: sequences [T, N, F] ([N, T, F] with batch_first, [T, F] alone, or packed) and first states. Leaves: the last layer's
-outputs and the last states. Refuses: sizes that do not fit, with the sizes. One product projects all steps' inputs of a layer;
-the steps themselves are ordinary ops, so gradients of any order follow.
+outputs and the last states. Refuses: sizes that do not fit, with the sizes. The networks themselves are ops (ops/recurrence.py).
 """
 
 from __future__ import annotations
@@ -14,57 +13,16 @@ from typing import Any
 
 from ..._C import Tensor
 from ...op import find_op
-from .. import functional as F, init
+from .. import init
 from ..parameter import Parameter
 from ..utils.rnn import PackedSequence
 from .module import Module
 
-_empty, _cat, _stack = find_op("empty"), find_op("cat"), find_op("stack")
+_empty = find_op("empty")
 _GATES = {"RNN_TANH": 1, "RNN_RELU": 1, "LSTM": 4, "GRU": 3}
+_NETWORKS = {mode: find_op(mode.lower()) for mode in _GATES}
+_CELLS = {mode: find_op(mode.lower() + "_cell") for mode in _GATES}
 States = tuple[Tensor, ...]
-
-
-def step(mode: str, given: Tensor, states: States, w_hh: Tensor, b_hh: Tensor | None, w_hr: Tensor | None = None) -> States:
-    """The states after one step; `given` is the input's projection, bias included."""
-    h = states[0]
-    if mode == "GRU":
-        (ir, iz, inew), (hr, hz, hnew) = given.chunk(3, -1), F.linear(h, w_hh, b_hh).chunk(3, -1)
-        reset, update = F.sigmoid(ir + hr), F.sigmoid(iz + hz)
-        new = F.tanh(inew + reset * hnew)
-        return (new + update * (h - new),)
-    gates = given + F.linear(h, w_hh, b_hh)
-    if mode == "LSTM":
-        write, keep, new, read = gates.chunk(4, -1)
-        c = F.sigmoid(keep) * states[1] + F.sigmoid(write) * F.tanh(new)
-        h = F.sigmoid(read) * F.tanh(c)
-        return (h if w_hr is None else F.linear(h, w_hr)), c
-    return (F.tanh(gates) if mode == "RNN_TANH" else F.relu(gates),)
-
-
-def _run(mode: str, data: Tensor, sizes: list[int], first: States, weights: list[Tensor | None], backwards: bool) -> tuple[Tensor, States]:
-    """One layer in one direction over rows grouped by step: (rows of output, last states)."""
-    w_ih, w_hh, b_ih, b_hh, w_hr = weights
-    steps = F.linear(data, w_ih, b_ih).split(sizes)
-    outputs: list[Tensor] = []
-    if backwards:  # sequences join as their last step comes up
-        states = tuple(s[: sizes[-1]] for s in first)
-        for t in range(len(sizes) - 1, -1, -1):
-            here = states[0].shape[0]
-            if sizes[t] > here:
-                states = tuple(_cat([s, f[here : sizes[t]]]) for s, f in zip(states, first))
-            states = step(mode, steps[t], states, w_hh, b_hh, w_hr)
-            outputs.append(states[0])
-        return _cat(outputs[::-1]), states
-    states, ended = first, []
-    for t, size in enumerate(sizes):
-        if size < states[0].shape[0]:  # sequences end
-            ended.append(tuple(s[size:] for s in states))
-            states = tuple(s[:size] for s in states)
-        states = step(mode, steps[t], states, w_hh, b_hh, w_hr)
-        outputs.append(states[0])
-    if ended:
-        states = tuple(_cat(parts[::-1]) for parts in zip(*ended, states))
-    return _cat(outputs), states
 
 
 class RNNBase(Module):
@@ -154,10 +112,6 @@ class RNNBase(Module):
         suffixes = [suffix for layer in range(self.num_layers) for suffix in self._suffixes(layer)]
         return [[getattr(self, name) for name in self._flat_weights_names if name.partition("_l")[2] == suffix[2:]] for suffix in suffixes]
 
-    def _weights(self, suffix: str) -> list[Tensor | None]:
-        found = self._parameters
-        return [found.get(name + suffix) for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr")]
-
     def extra_repr(self) -> str:
         usual = {"proj_size": 0, "num_layers": 1, "bias": True, "batch_first": False, "dropout": 0, "bidirectional": False}
         text = f"{self.input_size}, {self.hidden_size}"
@@ -178,27 +132,20 @@ class RNNBase(Module):
                 raise RuntimeError(f"Expected {which} size {(count, batch, width)}, got {list(state.shape)}")
         return tuple(given) if order is None else tuple(state.index_select(1, order) for state in given)
 
-    def _walk(self, data: Tensor, sizes: list[int], first: States) -> tuple[Tensor, States]:
-        """All layers over rows grouped by step."""
-        lasts: list[States] = []
-        for layer in range(self.num_layers):
-            outputs = []
-            for suffix in self._suffixes(layer):
-                begin = tuple(state[len(lasts)] for state in first)
-                out, last = _run(self.mode, data, sizes, begin, self._weights(suffix), suffix.endswith("_reverse"))
-                outputs.append(out)
-                lasts.append(last)
-            data = _cat(outputs, -1) if len(outputs) > 1 else outputs[0]
-            if self.dropout and self.training and layer < self.num_layers - 1:
-                data = F.dropout(data, self.dropout, True)
-        return data, tuple(_stack(parts) for parts in zip(*lasts))
+    def _run(self, input: Tensor, states: States, *packed: Tensor) -> tuple[Tensor, States]:
+        """The network's op: over padded sequences, or over rows with their number at every step in `packed`."""
+        hx = list(states) if self.mode == "LSTM" else states[0]
+        options = (self.bias, self.num_layers, self.dropout, self.training, self.bidirectional)
+        if not packed:
+            options = (*options, self.batch_first)
+        out, *last = _NETWORKS[self.mode](input, *packed, hx, self._flat_weights, *options)
+        return out, tuple(last)
 
     def _forward(self, input: Any, given: States | None) -> tuple[Any, States]:
         if isinstance(input, PackedSequence):
             data, batch_sizes, order, back = input
             self._check_width(data)
-            sizes = batch_sizes.tolist()
-            out, last = self._walk(data, sizes, self._first_states(given, data, sizes[0], order))
+            out, last = self._run(data, self._first_states(given, data, int(batch_sizes[0]), order), batch_sizes)
             if back is not None:
                 last = tuple(state.index_select(1, back) for state in last)
             return PackedSequence(out, batch_sizes, order, back), last
@@ -211,15 +158,11 @@ class RNNBase(Module):
                 raise RuntimeError(f"For {kind} input, hx should also be {input.dim()}-D but got {state.dim()}-D tensor")
         self._check_width(input)
         if alone:
-            input, given = input.unsqueeze(1), None if given is None else tuple(state.unsqueeze(1) for state in given)
-        elif self.batch_first:
-            input = input.transpose(0, 1)
-        length, batch = input.shape[:2]
-        out, last = self._walk(input.reshape(length * batch, -1), [batch] * length, self._first_states(given, input, batch, None))
-        out = out.reshape(length, batch, -1)
-        if alone:
-            return out.squeeze(1), tuple(state.squeeze(1) for state in last)
-        return (out.transpose(0, 1) if self.batch_first else out), last
+            states = self._first_states(None if given is None else tuple(state.unsqueeze(1) for state in given), input, 1, None)
+            at = 0 if self.batch_first else 1
+            out, last = self._run(input.unsqueeze(at), states)
+            return out.squeeze(at), tuple(state.squeeze(1) for state in last)
+        return self._run(input, self._first_states(given, input, input.shape[0 if self.batch_first else 1], None))
 
     def _check_width(self, data: Tensor) -> None:
         if data.size(-1) != self.input_size:
@@ -308,7 +251,8 @@ class RNNCellBase(Module):
             states = (rows.new_zeros((rows.size(0), self.hidden_size)),) * count
         else:
             states = tuple(state.unsqueeze(0) if alone else state for state in given)
-        made = step(self.mode, F.linear(rows, self.weight_ih, self.bias_ih), states, self.weight_hh, self.bias_hh)
+        made = _CELLS[self.mode](rows, states[0] if count == 1 else list(states), self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
+        made = made if isinstance(made, tuple) else (made,)
         return tuple(state.squeeze(0) for state in made) if alone else made
 
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
