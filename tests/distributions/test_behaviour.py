@@ -190,6 +190,18 @@ def test_policy_gradient_step():
     np.testing.assert_allclose(values[0][1], values[1][1], rtol=1e-5, atol=1e-6)
 
 
+def test_function_transforms_pass_through():
+    x = rl.linspace(-1.0, 1.0, 5)
+    score = lambda v: D.Normal(0.5, 2.0, validate_args=False).log_prob(v)  # noqa: E731
+    np.testing.assert_allclose(rl.func.vmap(score)(x).numpy(), score(x).numpy(), rtol=1e-6)
+    np.testing.assert_allclose(rl.func.vmap(rl.func.grad(score))(x).numpy(), (-(x - 0.5) / 4).numpy(), rtol=1e-5, atol=1e-7)
+    batched = rl.func.vmap(lambda a, b: D.kl_divergence(D.Gamma(a, 1.0, validate_args=False), D.Gamma(b, 2.0, validate_args=False)))
+    a, b = rl.rand(4) + 0.5, rl.rand(4) + 0.5
+    np.testing.assert_allclose(batched(a, b).numpy(), D.kl_divergence(D.Gamma(a, 1.0), D.Gamma(b, 2.0)).numpy(), rtol=1e-4, atol=1e-6)
+    hessian = rl.func.hessian(lambda v: D.MultivariateNormal(rl.zeros(2), rl.eye(2), validate_args=False).log_prob(v))(rl.ones(2))
+    np.testing.assert_allclose(hessian.numpy(), -np.eye(2), atol=1e-6)
+
+
 def test_helpers():
     u = D.utils
     for diag in (-1, 0, 1):

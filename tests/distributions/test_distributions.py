@@ -61,6 +61,12 @@ def test_same_draws(name, index):
     assert rl.rand(1).item() == torch.rand(1).item()
 
 
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_many_draws(name):
+    """Long runs take the samplers' vectorised paths."""
+    close(*drawn(name, 0, (700,)), rtol=1e-5)
+
+
 @each
 def test_shapes_and_repr(name, index):
     ours, theirs = both(name, index)
