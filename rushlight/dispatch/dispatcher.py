@@ -67,8 +67,7 @@ def mismatch(op: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
     owners = [a for a in flat((*args, *kwargs.values())) if isinstance(a, Tensor) or getattr(type(a), "__torch_function__", None) is not None]
     if all(isinstance(a, Tensor) for a in owners):
         return explain_mismatch(op, args, kwargs)
-    func = op if isinstance(op, _C.Op) else public_op(op)
-    answer = ask_overrides(func, owners, args, kwargs)
+    answer = ask_overrides(op, owners, args, kwargs)
     return explain_mismatch(op, args, kwargs) if answer is NotImplemented else answer
 
 

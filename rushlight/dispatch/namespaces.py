@@ -26,14 +26,14 @@ class OpOverloadPacket:
 
     def overloads(self) -> list[str]:
         """Names of the overloads."""
-        return [o.definition.spec.overload or "default" for o in self.op.overload_list]
+        return _labels(self.op.overload_list)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
         found = self.op.overload_list
-        for overload in found:
-            if (overload.definition.spec.overload or "default") == name:
+        for overload, label in zip(found, _labels(found), strict=True):
+            if label == name:
                 return overload
         if self._namespace in BUILTIN:   # PyTorch's names of overloads that are one schema here
             return found[0]
@@ -49,6 +49,26 @@ class OpOverloadPacket:
         return f"{self._namespace}.{self.__name__}"
 
 
+class DerivativePacket:
+    """`relu_vjp`: the gradient of a pointwise op; `default_of_0` is that of overload `default` for parameter 0."""
+
+    def __init__(self, forward: Any, name: str) -> None:
+        self.forward, self.__name__ = forward, name
+        self._qualified_op_name = f"aten::{name}"
+        self._made: dict[str, Any] = {}
+
+    def __getattr__(self, label: str) -> Any:
+        forward_label, found, wanted = label.rpartition("_of_")
+        if label.startswith("_") or not found:
+            raise AttributeError(label)
+        if label not in self._made:
+            from ..op.pointwise import PointwiseVjp
+
+            forward = getattr(self.forward, forward_label)
+            self._made[label] = PointwiseVjp(forward.definition, tuple(map(int, wanted.split("_")))).overload()
+        return self._made[label]
+
+
 class OpNamespace:
     """The ops of one namespace."""
 
@@ -62,6 +82,9 @@ class OpNamespace:
         found = self._packets.get(name)
         if found is None:
             op = ops.get(name if self.name in BUILTIN else f"{self.name}::{name}")
+            if op is None and self.name in BUILTIN and name.endswith("_vjp"):
+                found = self._packets[name] = DerivativePacket(getattr(self, name.removesuffix("_vjp")), name)
+                return found
             if op is None:
                 raise AttributeError(f"'_OpNamespace' '{self.name}' object has no attribute '{name}'")
             found = self._packets[name] = OpOverloadPacket(self.name, name, op)
@@ -96,9 +119,38 @@ def _split(overload: Any) -> tuple[str, str]:
     return space or "aten", name
 
 
+def _labels(overloads: list[Any]) -> list[str]:
+    """Names of the overloads of one op; those of one name are numbered."""
+    seen: dict[str, int] = {}
+    made = []
+    for o in overloads:
+        name = o.definition.spec.overload or "default"
+        made.append(f"{name}_{seen[name]}" if name in seen else name)
+        seen[name] = seen.get(name, 0) + 1
+    return made
+
+
+def _label(overload: Any) -> str:
+    definition = overload.definition
+    known = ops[overload.name].overload_list if overload.name in ops else []
+    if overload in known:
+        return _labels(known)[known.index(overload)]
+    if hasattr(definition, "forward") and hasattr(definition, "wanted"):   # the gradient of a pointwise op
+        return f"{_forward_label(definition.forward)}_of_{'_'.join(map(str, definition.wanted))}"
+    return "batched" if known else definition.spec.overload or "default"
+
+
+def _forward_label(definition: Any) -> str:
+    if hasattr(definition, "forward") and hasattr(definition, "wanted"):
+        return f"{_forward_label(definition.forward)}_of_{'_'.join(map(str, definition.wanted))}"
+    known = ops[definition.name].overload_list if definition.name in ops else []
+    at = next((i for i, o in enumerate(known) if o.definition is definition), None)
+    return definition.spec.overload or "default" if at is None else _labels(known)[at]
+
+
 def _overload_text(self: Any) -> str:
     space, name = _split(self)
-    return f"{space}.{name}.{self.definition.spec.overload or 'default'}"
+    return f"{space}.{name}.{_label(self)}"
 
 
 def install() -> None:
@@ -108,5 +160,5 @@ def install() -> None:
     kind.namespace = property(lambda self: _split(self)[0])
     kind.overloadpacket = property(lambda self: getattr(namespace(_split(self)[0]), _split(self)[1]))
     kind._schema = property(lambda self: self.definition.spec)
-    kind._overloadname = property(lambda self: self.definition.spec.overload or "default")
+    kind._overloadname = property(_label)
     kind._opname = property(lambda self: _split(self)[1])

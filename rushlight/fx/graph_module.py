@@ -1,8 +1,8 @@
 """GraphModule: a module whose forward is generated from a graph.
 
 Enters: a graph, and a module or dict that has what its targets name. Leaves: an `nn.Module` with that forward, its text in `code`.
-After changing the graph, `recompile()`. It deep-copies and pickles (as source, retraced when loaded), and has parameters and a
-state_dict like any module. Refuses: targets its root does not have.
+After changing the graph, `recompile()`. It deep-copies and pickles (its graph as a record, see `graph_record`), and has parameters
+and a state_dict like any module. Refuses: targets its root does not have.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from .._C import Tensor
 from ..nn import BatchNorm1d, BatchNorm2d, BatchNorm3d, Conv1d, Conv2d, Conv3d, Linear, Module, Parameter
 from .codegen import PythonCode, _custom_builtins, _PyTreeCodeGen
 from .graph import Graph
+from .graph_record import GraphRecord, rebuild, record
 from .node import Node
 from .spelling import PACKAGE, package, value_text
 
@@ -64,21 +65,6 @@ def _forward_from_src(src: str, globals: dict[str, Any], co_fields: dict[str, An
     names = dict(globals)
     exec(compile(src, _loader.cache(src, names, co_fields), "exec", dont_inherit=True), names)
     return names.pop("forward")
-
-
-def _format_import_block(globals: dict[str, Any]) -> str:
-    """Import statements that give a text its globals in another process."""
-    lines = set()
-    for name, obj in globals.items():
-        if name in _custom_builtins:
-            lines.add(_custom_builtins[name].import_str)
-            continue
-        module, qualname = getattr(obj, "__module__", None), getattr(obj, "__qualname__", getattr(obj, "__name__", ""))
-        if module is None or "<locals>" in qualname or "<lambda>" in qualname:
-            raise RuntimeError(f"GraphModule: {obj!r} cannot be pickled, because it cannot be imported: define it at a module's top level")
-        first, _, rest = qualname.partition(".")
-        lines.add(f"from {module} import {first}{f' as {name}' if not rest else ''}" + (f"; {name} = {qualname}" if rest else ""))
-    return "\n".join(sorted(lines))
 
 
 # --- attributes by path -----------------------------------------------------------------------------------------------------------------
@@ -140,27 +126,10 @@ class _CodeOnlyModule(Module):
         self.__dict__ = body
 
 
-def reduce_graph_module(body: dict[str, Any], import_block: str) -> Module:
-    """A GraphModule from its attributes and source: the source is traced again."""
-    source = body.get("_code") or body["code"]
-    return _deserialize_graph_module(_forward_from_src(import_block + source, {}), body)
-
-
-def _deserialize_graph_module(forward: Callable, body: dict[str, Any], graph_module_cls: type | None = None) -> Module:
-    from ._symbolic_trace import Tracer
-
-    tracer_cls = body.get("_tracer_cls") or Tracer
-    keep_modules = type("KeepModules", (tracer_cls,), {"is_leaf_module": lambda self, m, name: True})
-    root_cls = type("_CodeOnlyModule", (_CodeOnlyModule,), {"forward": forward})
-    root = root_cls(body)
-    graph = keep_modules().trace(root, **body.get("_tracer_extras", {}))
-    for node, trace in ((n, body.get("_node_stack_traces", {}).get(n.name)) for n in graph.nodes):
-        if trace is not None:
-            node.meta["stack_trace"] = trace
-    graph._tracer_cls = tracer_cls
-    if "_in_spec" in body and body.get("_pytree_codegen") is not None:
-        graph._codegen = body["_pytree_codegen"]
-    made = (graph_module_cls or GraphModule)(root, graph, body.get("_graphmodule_cls_name", "GraphModule"))
+def reduce_graph_module(body: dict[str, Any], graph: GraphRecord) -> Module:
+    """A GraphModule from its attributes and the record of its graph."""
+    name = body.pop("_graphmodule_cls_name", "GraphModule")
+    made = GraphModule(_CodeOnlyModule(body), rebuild(graph, body.get("_tracer_cls")), name)
     for key, value in body.items():
         if not hasattr(made, key):
             setattr(made, key, value)
@@ -298,11 +267,8 @@ class GraphModule(Module):
     # --- copies -----------------------------------------------------------------------------------------------------------------------------------
 
     def __reduce__(self) -> tuple:
-        made = self.recompile()
-        body = {**self.__dict__, "_graphmodule_cls_name": type(self).__name__}
-        body["_node_stack_traces"] = {n.name: n.meta["stack_trace"] for n in self.graph.nodes if n.meta.get("stack_trace")}
-        del body["_graph"]
-        return reduce_graph_module, (body, _format_import_block(made.globals))
+        body = {key: value for key, value in self.__dict__.items() if key not in ("_graph", "_lineno_map", "_prologue_start")}
+        return reduce_graph_module, ({**body, "_graphmodule_cls_name": type(self).__name__}, record(self._graph))
 
     def _deepcopy_init(self) -> Callable:
         return GraphModule.__init__

@@ -21,6 +21,7 @@ from typing import Any
 
 from .. import _C
 from .._C import Tensor
+from ..dispatch.namespaces import namespace
 from ..nn import functional
 from ..op import ops, published
 from ..shape import Size, layout, memory_format
@@ -131,12 +132,22 @@ def _module_of(func: Callable, name: str) -> str:
 
 def is_ours(obj: Any) -> bool:
     """Whether a thing is found under the name `torch` in generated code."""
-    if isinstance(obj, (_C.Op, _C.Overload)) or hasattr(obj, "_qualified_op_name"):
+    if isinstance(obj, _C.Overload):
+        return is_found_by_name(obj)
+    if isinstance(obj, _C.Op) or hasattr(obj, "_qualified_op_name"):
         return True
     module = getattr(obj, "__module__", None)
     if not isinstance(module, str) or not (module == PACKAGE or module.startswith(PACKAGE + ".")):
         return False
     return "<locals>" not in getattr(obj, "__qualname__", "") and not module.startswith(f"{PACKAGE}.fx._generated")
+
+
+def is_found_by_name(overload: Any) -> bool:
+    """Whether an overload's text leads to an overload of the same definition. Those made for one transform have no name."""
+    space, name, label = str(overload).split(".")
+    packet = getattr(namespace(space), name, None)
+    found = getattr(packet, label, None) if packet is not None else None
+    return found is overload or (found is not None and name.endswith("_vjp") and type(found.definition) is type(overload.definition))
 
 
 def type_text(obj: Any) -> str:

@@ -11,6 +11,7 @@ import warnings
 from typing import Any
 
 from .. import _C
+from ..dispatch import modes
 from ..op import Composite, Extern, find_op
 from ..op.extern import Spec
 from .random import draw, fill_bernoulli, to_single
@@ -25,12 +26,20 @@ def check_probability(name: str, p: float, error: type[Exception] = RuntimeError
         raise error(f"{name}: dropout probability has to be between 0 and 1, but got {p}")
 
 
+def bernoulli(target: Any, p: float, one: float = 1.0) -> Any:
+    """`one` with probability p, else zero, in `target`. Modes see ops, so that a traced program draws anew when it runs."""
+    if not modes.state.dispatch_modes:
+        return fill_bernoulli(target, p, None, one)
+    drawn = find_op("bernoulli_")(target, p)
+    return drawn if one == 1 else drawn.mul_(one)
+
+
 def keep_noise(target: Any, p: float) -> Any:
     """Zero with probability p, else 1 / (1 - p): noise that keeps the mean."""
     if not target.dtype.is_floating_point:
         raise RuntimeError(f"dropout: result type float32 can't be cast to the desired output type {target.dtype.name}")
     scale = 1.0 / (1 - p) if target.dtype is _C.float64 else to_single(1.0 / to_single(1 - p))
-    return fill_bernoulli(target, 1 - p, None, scale)
+    return bernoulli(target, 1 - p, scale)
 
 
 class DropoutFamily(Composite):
@@ -83,7 +92,7 @@ class AlphaDropout(DropoutFamily):
     schema = "alpha_dropout(Tensor input, float p, bool train) -> Tensor"
 
     def apply(self, input, noise, p):
-        noise = fill_bernoulli(noise, 1 - p, None)
+        noise = bernoulli(noise, 1 - p)
         a = 1.0 / math.sqrt((SELU_ALPHA * SELU_ALPHA * p + 1) * (1 - p))
         shift = noise.add(-1).mul_(SELU_ALPHA * a).add_(SELU_ALPHA * a * p)
         noise.mul_(a)
@@ -178,7 +187,7 @@ class NativeDropout(Composite):
         empty = find_op("empty_like")(input.detach(), dtype=_C.bool)
         if train is False:
             return input.clone(), empty.fill_(True)
-        mask = fill_bernoulli(empty, 1 - p, None)
+        mask = bernoulli(empty, 1 - p)
         return input * (mask.to(input.dtype) * (0.0 if p == 1 else 1.0 / (1 - p))), mask
 
 

@@ -1,0 +1,307 @@
+"""make_fx: trace through the dispatcher, so that graphs hold what really runs: ops below autograd, derivatives and transforms included.
+
+Enters: a function (or module) and example arguments. It runs once, on the examples ("real"), on fakes of them ("fake"), or on fakes with
+symbolic sizes ("symbolic"). Leaves: a GraphModule over op overloads. Tensors the function does not get as arguments become constants of it.
+Refuses: reading elements in the fake modes. Control flow follows the examples.
+
+A tensor is recognised by the memory it looks at, not by its Python object: what autograd saved comes back as another object.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from ..._C import Tensor
+from ...dispatch.modes import TorchDispatchMode, disable_dispatch_modes, state
+from ...fake import FakeTensor, FakeTensorMode, ShapeEnv, SymInt
+from ...nn import Module, Parameter
+from ...op import find_op
+from ...utils import _pytree as pytree
+from .._symbolic_trace import PH, Tracer
+from ..codegen import _snake_case
+from ..graph_module import GraphModule
+from ..node import map_aggregate
+from ..passes.shape_prop import _extract_tensor_metadata
+from ..proxy import Proxy
+from .symbolic_sizes import SizeProxies
+
+__all__ = [
+    "ProxyTorchDispatchMode", "PythonKeyTracer", "disable_autocast_cache", "disable_proxy_modes_tracing", "dispatch_trace", "get_innermost_proxy_mode",
+    "get_isolated_graphmodule", "get_proxy_mode", "handle_sym_dispatch", "maybe_disable_fake_tensor_mode", "make_fx",
+]  # fmt: skip
+
+py_sym_types = (SymInt,)
+_OVERWRITING = frozenset(("copy_", "bernoulli_", "uniform_", "normal_", "random_", "exponential_", "geometric_", "cauchy_", "log_normal_"))
+
+
+def _place(t: Tensor) -> tuple:
+    """What a tensor looks at: two with the same place have the same value."""
+    return t.untyped_storage()._cdata, int(t.storage_offset()), tuple(map(int, Tensor.shape.__get__(t))), tuple(map(int, Tensor.stride(t))), t.dtype
+
+
+class PythonKeyTracer(Tracer):
+    """Records op calls; parameters and other tensors that are no arguments become constants of the module."""
+
+    def __init__(self) -> None:
+        super().__init__(autowrap_modules=())
+        self.places: dict[tuple, Proxy] = {}
+        self.kept: list[Tensor] = []          # memory must not be reused while places are compared
+        self.sizes = SizeProxies()
+        self.root = Module()
+        self.snapshots = FakeTensorMode(allow_non_fake_inputs=True)
+
+    def call_module(self, m: Module, forward: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:
+        return forward(*args, **kwargs)
+
+    def getattr(self, attr: str, attr_val: Any, parameter_proxy_cache: dict[str, Proxy]) -> Any:
+        return attr_val
+
+    def create_arg(self, a: Any) -> Any:
+        if isinstance(a, Parameter):
+            return self._constant(a, "_param_constant")
+        if isinstance(a, SymInt):
+            return super().create_arg(self.sizes.proxy(a))
+        return super().create_arg(a)
+
+    # --- which proxy stands for which tensor ------------------------------------------------------------------------------------------
+
+    def track(self, t: Tensor, proxy: Proxy) -> None:
+        """From now on the memory of `t` is the value of `proxy`."""
+        self.kept.append(t)
+        self.places[_place(t)] = proxy
+        for d, size in enumerate(t.shape):
+            self.sizes.note(size, proxy, d)
+        self.note_value(proxy, t)
+
+    def note_value(self, proxy: Proxy, t: Tensor) -> None:
+        with disable_dispatch_modes():
+            value = t.detach() if isinstance(t, FakeTensor) else self.snapshots.from_tensor(t.detach(), static_shapes=True)
+        proxy.node.meta["val"] = value
+        proxy.node.meta["tensor_meta"] = _extract_tensor_metadata(value)
+
+    def proxy_of(self, a: Any) -> Any:
+        """An argument of a call, with proxies for tensors; unknown ones become constants."""
+        if not isinstance(a, Tensor):
+            return a
+        found = self.places.get(_place(a))
+        if found is None:
+            self.kept.append(a)
+            found = self.create_proxy_for_constant(a)
+            self.places[_place(a)] = found
+        return found
+
+    def create_proxy_for_constant(self, t: Tensor) -> Proxy:
+        prefix = "_param_constant" if isinstance(t, Parameter) else "_tensor_constant"
+        return self.proxy(self._constant(t, prefix))
+
+
+def _with_lists(given: tuple[tuple, dict[str, Any]]) -> tuple[tuple, dict[str, Any]]:
+    """Arguments with sizes as lists, as schemas call them."""
+    args, kwargs = given
+    plain = [list(a) if isinstance(a, tuple) and all(isinstance(x, int) for x in a) else a for a in args]
+    return tuple(plain), {k: list(a) if isinstance(a, tuple) and all(isinstance(x, int) for x in a) else a for k, a in kwargs.items()}
+
+
+class ProxyTorchDispatchMode(TorchDispatchMode):
+    """Records every call that reaches it, then lets it run."""
+
+    def __init__(self, tracer: PythonKeyTracer, tracing_mode: str = "real", pre_dispatch: bool = False, decomposition_table: Mapping[Any, Callable] | None = None) -> None:
+        super().__init__()
+        self.tracer, self.tracing_mode, self.pre_dispatch = tracer, tracing_mode, pre_dispatch
+        self.decomposition_table = dict(decomposition_table or {})
+        self.enable_tracing = True
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) -> Any:
+        kwargs = kwargs or {}
+        if not self.enable_tracing:
+            return func(*args, **kwargs)
+        rule = self.decomposition_table.get(func, self.decomposition_table.get(getattr(func, "overloadpacket", None)))
+        if rule is not None:
+            with self:
+                result = rule(*args, **kwargs)
+            if result is not NotImplemented:
+                return result
+        return self.record(func, args, kwargs)
+
+    def record(self, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+        tracer = self.tracer
+        fresh = func.inplace and isinstance(args[0], Tensor) and _place(args[0]) not in tracer.places
+        if fresh and self.begin(func, args):
+            func(*args, **kwargs)
+            return args[0]
+        given = map_aggregate(_with_lists((args, kwargs)), tracer.proxy_of)
+        made = tracer.create_proxy("call_function", func, given[0], given[1], name=_snake_case(func._opname))
+        result = func(*args, **kwargs)
+        self.track_tree(result, made)
+        return result
+
+    def begin(self, func: Any, args: tuple) -> bool:
+        """The first write to memory nobody has seen: it was made for this. True if the write itself is recorded with it."""
+        t = args[0]
+        options = {"dtype": t.dtype, "device": t.device}
+        if func._opname in ("fill_", "zero_") and not any(isinstance(a, Tensor) for a in args[1:]):
+            value = args[1] if func._opname == "fill_" else 0
+            overload, given = find_op("full").overload_list[0], (list(t.shape), value)
+        elif func._opname in _OVERWRITING:
+            overload, given = find_op("empty_strided").overload_list[0], (list(t.shape), list(t.stride()))
+        else:
+            overload, given, options = find_op("clone").overload_list[0], (self.tracer.create_proxy_for_constant(self.snapshot(t)),), {}
+        made = self.tracer.create_proxy("call_function", overload, given, options, name=overload._opname)
+        self.tracer.track(t, made)
+        return func._opname in ("fill_", "zero_")
+
+    def snapshot(self, t: Tensor) -> Tensor:
+        with disable_dispatch_modes():
+            return t.detach().clone()
+
+    def track_tree(self, result: Any, proxy: Proxy) -> None:
+        """Remember the tensors of a result; members of tuples become items."""
+        if isinstance(result, Tensor):
+            self.tracer.track(result, proxy)
+        elif isinstance(result, (tuple, list)):
+            for i, member in enumerate(result):
+                if isinstance(member, (Tensor, tuple, list)):
+                    self.track_tree(member, proxy[i])
+
+
+# --- one trace ------------------------------------------------------------------------------------------------------------------------------
+
+
+def dispatch_trace(root: Callable, tracer: Tracer, concrete_args: tuple | None = None) -> GraphModule:
+    """The graph of a function that records into `tracer`, as a module."""
+    graph = tracer.trace(root, concrete_args)
+    return GraphModule(tracer.root, graph, type(root).__name__ if isinstance(root, Module) else root.__name__)
+
+
+def _recording(f: Callable, leaves: list[Any], mode: ProxyTorchDispatchMode) -> Callable:
+    """`f` as a function of proxies: it runs on the tensors they stand for."""
+    tracer = mode.tracer
+
+    def wrapped(*proxies: Any) -> Any:
+        flat, spec = pytree.tree_flatten(proxies)
+        for value, proxy in zip(leaves, flat, strict=True):
+            if isinstance(value, Tensor):
+                tracer.track(value, proxy)
+            elif isinstance(value, int) and not isinstance(value, bool):
+                tracer.sizes.note(value, proxy, None)
+        with mode:
+            result = f(*pytree.tree_unflatten(list(leaves), spec))
+        return pytree.tree_map(lambda x: _output(tracer, x), result)
+
+    return wrapped
+
+
+def _output(tracer: PythonKeyTracer, x: Any) -> Any:
+    if isinstance(x, Tensor):
+        return tracer.proxy_of(x)
+    return tracer.sizes.proxy(x) if isinstance(x, SymInt) else x
+
+
+def make_fx(f: Callable, decomposition_table: Mapping[Any, Callable] | None = None, tracing_mode: str = "real", _allow_non_fake_inputs: bool = False, *,
+            pre_dispatch: bool = False, record_module_stack: bool = False, _allow_fake_constant: bool = False, _error_on_data_dependent_ops: bool = True,
+            record_stack_traces: bool = False, **options: Any) -> Callable[..., GraphModule]:  # fmt: skip
+    """A function that takes example arguments and returns the graph of `f` on them."""
+    if tracing_mode not in ("real", "fake", "symbolic"):
+        raise AssertionError(f'Expected tracing_mode to be "real", "fake" or "symbolic", got {tracing_mode}')
+    if pre_dispatch:
+        raise NotImplementedError("make_fx: pre_dispatch=True records ops above autograd; use symbolic_trace for that")
+
+    @functools.wraps(f)
+    def traced(*args: Any) -> GraphModule:
+        leaves, spec = pytree.tree_flatten(args)
+        outer = _fake_mode_of(leaves, tracing_mode)
+        if tracing_mode != "real":
+            leaves = [outer.from_tensor(x) if isinstance(x, Tensor) else x for x in leaves]
+        tracer = PythonKeyTracer()
+        tracer.record_stack_traces = record_stack_traces
+        mode = ProxyTorchDispatchMode(tracer, tracing_mode, decomposition_table=decomposition_table)
+        placeholders = pytree.tree_map(lambda _: PH, pytree.tree_unflatten(leaves, spec))
+        with outer if outer is not None else contextlib.nullcontext():
+            made = dispatch_trace(_root_of(_recording(f, leaves, mode), f, len(args)), tracer, tuple(placeholders))
+        made.shape_env = getattr(outer, "shape_env", None)
+        return made
+
+    return traced
+
+
+def _root_of(recording: Callable, f: Callable, count: int) -> Callable:
+    """A function for the tracer to read: with the parameter names of `f`, or plain ones where those are not its own."""
+    code = getattr(inspect.unwrap(f), "__code__", None)
+    is_plain = code is not None and not code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS) and code.co_argcount == count
+    names = ", ".join(code.co_varnames[:count] if is_plain and not inspect.ismethod(f) else (f"arg{i}" for i in range(count)))
+    scope: dict[str, Any] = {"_recording": recording}
+    exec(f"def root({names}):\n    return _recording({names})", scope)
+    scope["root"].__name__ = getattr(f, "__name__", type(f).__name__)
+    return scope["root"]
+
+
+def _fake_mode_of(leaves: list[Any], tracing_mode: str) -> FakeTensorMode | None:
+    """The mode fakes belong to: that of fake arguments, or a new one."""
+    given = next((x.fake_mode for x in leaves if isinstance(x, FakeTensor)), None)
+    if given is not None or tracing_mode == "real":
+        return given
+    return FakeTensorMode(allow_non_fake_inputs=True, shape_env=ShapeEnv() if tracing_mode == "symbolic" else None)
+
+
+# --- questions and switches -----------------------------------------------------------------------------------------------------------------
+
+
+def get_proxy_mode() -> ProxyTorchDispatchMode | None:
+    """The recording mode of the trace that runs now, if one does."""
+    return next((mode for mode in reversed(state.dispatch_modes) if isinstance(mode, ProxyTorchDispatchMode)), None)
+
+
+get_innermost_proxy_mode = get_proxy_mode
+
+
+@contextlib.contextmanager
+def disable_proxy_modes_tracing() -> Iterator[ProxyTorchDispatchMode | None]:
+    """Inside, calls are not recorded."""
+    mode = get_proxy_mode()
+    if mode is not None:
+        before, mode.enable_tracing = mode.enable_tracing, False
+    try:
+        yield mode
+    finally:
+        if mode is not None:
+            mode.enable_tracing = before
+
+
+@contextlib.contextmanager
+def maybe_disable_fake_tensor_mode() -> Iterator[None]:
+    """Inside, no fake mode is active."""
+    kept = [m for m in state.dispatch_modes if not isinstance(m, FakeTensorMode)]
+    before, state.dispatch_modes[:] = list(state.dispatch_modes), kept
+    try:
+        yield
+    finally:
+        state.dispatch_modes[:] = before
+
+
+@contextlib.contextmanager
+def disable_autocast_cache() -> Iterator[None]:
+    """Inside, casts of parameters are recorded each time. They always are here."""
+    yield
+
+
+def handle_sym_dispatch(func: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:
+    """A call on symbolic sizes: their arithmetic is recorded when a size is used."""
+    return func(*args, **kwargs)
+
+
+def get_isolated_graphmodule(func: Callable, args: tuple, kwargs: dict[str, Any], tracing_mode: str = "real", decomposition_table: Mapping[Any, Callable] | None = None) -> GraphModule:
+    """The graph of a call, not recorded in the trace around it."""
+    leaves, spec = pytree.tree_flatten((args, kwargs))
+
+    def run(leaves: list[Any]) -> Any:
+        inner_args, inner_kwargs = pytree.tree_unflatten(leaves, spec)
+        return func(*inner_args, **inner_kwargs)
+
+    with disable_proxy_modes_tracing():
+        return make_fx(run, decomposition_table, tracing_mode)(leaves)
+
+

@@ -1,0 +1,231 @@
+"""make_fx: graphs of what really runs, forward and backward, compute what the function computes, on other inputs too."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import rushlight as rl
+import rushlight.nn as nn
+import rushlight.nn.functional as F
+from rushlight.fake import FakeTensor, FakeTensorMode
+from rushlight.func import functional_call, grad, hessian, jacrev, jvp, vmap
+from rushlight.fx.experimental.proxy_tensor import (
+    disable_proxy_modes_tracing,
+    get_isolated_graphmodule,
+    get_proxy_mode,
+    make_fx,
+)
+from rushlight.utils._python_dispatch import TorchDispatchMode
+
+MODES = ("real", "fake", "symbolic")
+
+
+def tensors(tree: Any) -> list[Any]:
+    return [x for x in rl.utils._pytree.tree_leaves(tree) if isinstance(x, rl.Tensor)]
+
+
+def agree(got: Any, expected: Any) -> None:
+    for a, b in zip(tensors(got), tensors(expected), strict=True):
+        assert a.shape == b.shape and a.dtype == b.dtype
+        assert rl.allclose(a, b, rtol=1e-4, atol=1e-5, equal_nan=True)
+
+
+def inplace(x):
+    y = x.clone()
+    y.add_(1).mul_(2)
+    y[0] = 3
+    y[:, 1] += x[:, 0]
+    z = y.view(-1)
+    z.sub_(1)
+    return y, z.sum()
+
+
+def outside(x):
+    made = rl.zeros(3)
+    made[1] = 2.0
+    made += x.sum()
+    return made + rl.tensor([1.0, 2.0, 3.0]) + rl.arange(3) + rl.ones_like(made)
+
+
+FUNCTIONS: dict[str, Callable] = {
+    "pointwise": lambda x: (x.sin() * 2 + x.exp() / 3 - 1).relu().tanh(),
+    "reductions": lambda x: (x.sum(0), x.mean(1, keepdim=True), x.amax(), x.var(0), x.prod(), x.logsumexp(1), x.max(1)[0]),
+    "views": lambda x: (x.t().reshape(-1)[1:4], x[None, :, 0], x.expand(2, *x.shape).transpose(0, 1), x.split(1), x.unsqueeze(1).squeeze(1)),
+    "indexing": lambda x: (x[rl.tensor([1, 0])], x[x > 0].sum(), rl.where(x > 0, x, -x), x.gather(1, rl.tensor([[0], [1]]))),
+    "matrices": lambda x: (x @ x.t(), rl.einsum("ij,kj->ik", x, x), rl.addmm(x.sum(1), x, x.t()), rl.linalg.inv(x @ x.t() + rl.eye(2))),
+    "in place": inplace,
+    "made outside": outside,
+    "normalizing": lambda x: (F.softmax(x, 1), F.layer_norm(x, (3,)), F.log_softmax(x, 0), F.normalize(x)),
+    "losses": lambda x: (F.cross_entropy(x, rl.tensor([0, 2])), F.mse_loss(x, x * 2), F.binary_cross_entropy_with_logits(x, x.sigmoid().detach())),
+    "containers": lambda x: {"a": [x + 1, (x * 2, None)], "b": 3},
+    "the same twice": lambda x: (x, x, x + 0),
+    "convolution": lambda x: F.max_pool2d(F.conv2d(x.reshape(1, 1, 2, 3), rl.ones(2, 1, 2, 2)), (1, 2)),
+    "attention": lambda x: F.scaled_dot_product_attention(x[None], x[None], x[None]),
+    "casts": lambda x: (x.double().sum(), x.to(rl.int64), x.half().float()),
+    "grad": grad(lambda x: (x.sin() * x).sum()),
+    "second grad": grad(lambda x: grad(lambda y: (y**3).sum())(x).sum()),
+    "jacobian": jacrev(lambda x: x.sin() @ x.t()),
+    "hessian": hessian(lambda x: (x**3).sum()),
+    "jvp": lambda x: jvp(lambda y: (y * y).sum(1), (x,), (rl.ones_like(x),)),
+    "vmap": vmap(lambda row: row.softmax(-1) * row.sum() + row.max()),
+    "vmap of grad": vmap(grad(lambda row: (row.sin() * row).sum())),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_graph_computes_the_function(name: str, mode: str) -> None:
+    f = FUNCTIONS[name]
+    if mode != "real" and name in ("indexing", "hessian"):
+        pytest.skip("a mask's count of elements is data; fakes below two transforms forget their device")
+    rl.manual_seed(0)
+    x, other = rl.randn(2, 3), rl.randn(2, 3)
+    made = make_fx(f, tracing_mode=mode)(x)
+    made.graph.lint()
+    for given in (x, other):
+        agree(made(given.clone()), f(given.clone()))
+    agree(rl.fx.Interpreter(made).run(other.clone()), f(other.clone()))
+
+
+@pytest.mark.parametrize("name", ["pointwise", "views", "normalizing", "matrices", "reductions", "grad", "vmap of grad"])
+def test_backward_through_the_graph(name: str) -> None:
+    f = FUNCTIONS[name]
+    x = rl.randn(2, 3, requires_grad=True)
+    made = make_fx(f)(x.detach())
+    got, expected = (rl.autograd.grad(sum(t.sum() for t in tensors(g(x))), x)[0] for g in (made, f))
+    agree(got, expected)
+
+
+MODULES: dict[str, tuple[Callable, tuple]] = {
+    "mlp": (lambda: nn.Sequential(nn.Linear(4, 8), nn.GELU(), nn.LayerNorm(8), nn.Linear(8, 2)), (3, 4)),
+    "convolutions": (lambda: nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.LazyLinear(2)), (2, 1, 8, 8)),
+    "attention": (lambda: nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True), (2, 5, 8)),
+    "embedding": (lambda: nn.Sequential(nn.Unflatten(1, (2, 2)), nn.GroupNorm(2, 2), nn.Flatten(), nn.Softmax(1)), (3, 4)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("mode", ["real", "fake"])
+@pytest.mark.parametrize("name", MODULES)
+def test_training_step_as_one_graph(name: str, mode: str) -> None:
+    """Loss and gradients of a module in one graph, its parameters as inputs."""
+    build, shape = MODULES[name]
+    rl.manual_seed(0)
+    module = build()
+    module(rl.randn(shape))
+    params = {k: v.detach() for k, v in module.named_parameters()}
+
+    def step(params, x):
+        return grad(lambda p: functional_call(module, p, (x,)).square().sum(), has_aux=False)(params), functional_call(module, params, (x,))
+
+    x, other = rl.randn(shape), rl.randn(shape)
+    module.eval()
+    made = make_fx(step, tracing_mode=mode)(params, x)
+    agree(made(params, other), step(params, other))
+
+
+def test_symbolic_sizes_are_computed() -> None:
+    made = make_fx(lambda x: x.reshape(x.shape[0] * x.shape[1]).new_zeros(x.shape[0] // 2 + 3, x.shape[1]) + x.sum(), tracing_mode="symbolic")(rl.randn(4, 6))
+    for shape in ((8, 7), (2, 9)):
+        x = rl.randn(shape)
+        agree(made(x), rl.zeros(shape[0] // 2 + 3, shape[1]) + x.sum())
+    assert made.shape_env is not None
+
+
+def test_random_draws_are_drawn_again() -> None:
+    made = make_fx(lambda x: F.dropout(x, 0.5) + rl.rand(3) + rl.randn_like(x))(rl.ones(3))
+    assert not rl.equal(made(rl.ones(3)), made(rl.ones(3)))
+    rl.manual_seed(3)
+    first = made(rl.ones(3))
+    rl.manual_seed(3)
+    assert rl.equal(first, made(rl.ones(3)))
+
+
+def test_names_and_values_of_nodes() -> None:
+    made = make_fx(lambda x, weight: F.relu(x @ weight))(rl.randn(2, 3), rl.randn(3, 4))
+    assert [n.name for n in made.graph.nodes] == ["x_1", "weight_1", "matmul", "relu", "output"]
+    value = made.graph.find_nodes(op="call_function", target=rl.ops.aten.relu.default)[0].meta["val"]
+    assert isinstance(value, FakeTensor) and value.shape == (2, 4)
+    assert 'relu: "f32[2, 4]" = torch.ops.aten.relu.default(matmul)' in made.print_readable(print_output=False)
+
+
+def test_graphs_over_overloads_pickle() -> None:
+    f = grad(lambda x: (x.sin() * x.relu()).sum())
+    x = rl.randn(4)
+    made = make_fx(f)(x)
+    again = pickle.loads(pickle.dumps(made))
+    agree(again(x), f(x))
+    assert [str(n.target) for n in again.graph.nodes] == [str(n.target) for n in made.graph.nodes]
+
+
+def test_decompositions() -> None:
+    def gelu(x, approximate="none"):
+        return x * 0.5 * (1 + rl.erf(x / 2**0.5))
+
+    made = make_fx(F.gelu, decomposition_table={rl.ops.aten.gelu: gelu})(rl.randn(3))
+    assert "gelu" not in made.code and "erf" in made.code
+    x = rl.randn(5)
+    agree(made(x), F.gelu(x))
+
+
+def test_fake_arguments_keep_their_mode() -> None:
+    mode = FakeTensorMode()
+    made = make_fx(lambda x: x.sum(0))(mode.from_tensor(rl.randn(3, 4)))
+    assert made(rl.ones(3, 4)).tolist() == [3.0] * 4
+
+
+def test_modes_of_the_trace() -> None:
+    seen = []
+
+    def f(x):
+        seen.append(get_proxy_mode())
+        with disable_proxy_modes_tracing():
+            scale = (x * 0 + 2).sum()
+        return x * scale
+
+    made = make_fx(f)(rl.ones(2))
+    assert seen[0] is not None and get_proxy_mode() is None
+    assert [n.name for n in made.graph.nodes] == ["x_1", "_tensor_constant0", "mul", "output"]
+    inner = get_isolated_graphmodule(rl.add, (rl.ones(2), 3), {})
+    assert "add" in inner.code
+
+
+def test_modes_below_see_the_calls() -> None:
+    class Count(TorchDispatchMode):
+        calls = 0
+
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            Count.calls += 1
+            return func(*args, **(kwargs or {}))
+
+    with Count():
+        make_fx(lambda x: x.sin().cos())(rl.ones(2))
+    assert Count.calls >= 2
+
+
+def test_refusals() -> None:
+    with pytest.raises(AssertionError, match="tracing_mode"):
+        make_fx(rl.sin, tracing_mode="other")
+    with pytest.raises(RuntimeError, match="elements"):
+        make_fx(lambda x: x if x.sum() > 0 else -x, tracing_mode="fake")(rl.ones(2))
+    with pytest.raises(NotImplementedError, match="pre_dispatch"):
+        make_fx(rl.sin, pre_dispatch=True)
+
+
+def test_sequence_of_ops_is_pytorchs_where_ops_are_the_same() -> None:
+    torch = pytest.importorskip("torch")
+    from torch.fx.experimental.proxy_tensor import make_fx as make_theirs
+
+    def names(graph: Any) -> list[str]:
+        return [n.target._opname for n in graph.nodes if n.op == "call_function" and hasattr(n.target, "_opname")]
+
+    def f(x):
+        y = x.sin() * x + x.exp()
+        z = (y.cos() - x).sum(1).sqrt()
+        return z.reshape(2, 1) / 2, y.t().unsqueeze(0).expand(2, -1, -1), (x > 0).any()
+
+    ours, theirs = make_fx(f)(rl.ones(2, 3)).graph, make_theirs(f)(torch.ones(2, 3)).graph
+    assert names(ours) == names(theirs)
