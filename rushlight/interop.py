@@ -134,9 +134,12 @@ def _shared(obj: Any, dtype: _C.dtype | None) -> Tensor | None:
     if isinstance(obj, (list, tuple, range, str)):
         return None
     try:
-        memoryview(obj).release()
+        with memoryview(obj) as view:
+            is_empty = not view.nbytes
     except TypeError:
         return None
+    if is_empty:
+        return _C.empty((0,), None, dtype or _C.get_default_dtype(), None)
     return frombuffer(obj, dtype=dtype or _C.get_default_dtype())
 
 

@@ -219,15 +219,15 @@ def default_globals() -> dict[str, Any]:
     return found
 
 
-def find(module: str, name: str) -> Any:
-    """The object a file names; UnpicklingError for everything that is not allowed."""
+def find(module: str, name: str, user: dict[str, Any]) -> Any:
+    """The object a file names, by default or because of `user`; UnpicklingError for everything that is not allowed."""
     full = f"{module}.{name}"
     if module.partition(".")[0] in _BLOCKED:
         raise UnpicklingError(f"Trying to load unsupported GLOBAL {full} whose module {module} is blocked.")
     found = default_globals().get(full)
     if found is not None:
         return found
-    found = user_globals().get(full)
+    found = user.get(full)
     if found is not None:
         return found
     if _QUANTIZED.match(full):

@@ -24,6 +24,7 @@ from .archive import Entry, PyTorchFileReader, is_zip
 from .locations import StorageType, is_meta, restore_of
 from .restricted import Unpickler as RestrictedUnpickler
 from .sources import is_path, opened, source_of
+from .tensor_files import load_file
 from .write import _check_dill_version
 
 _TRUST = ("Loading with weights_only=False will likely succeed, but it can execute arbitrary code. Do it only if you got the file from "
@@ -71,13 +72,9 @@ def _is_weights_only(asked: bool | None, pickle_module: Any) -> bool:
 
 
 def _load_safetensors(path: str, map_location: Any) -> Any:
-    try:
-        from safetensors.torch import load_file
-    except ImportError:
-        raise RuntimeError("load: reading a .safetensors file needs the safetensors package. Install it with: pip install safetensors") from None
     if isinstance(map_location, dict) or not (map_location is None or isinstance(map_location, (str, bytes, _C.device))):
         raise RuntimeError("load: map_location of a safetensors file must be a device or its name")
-    return load_file(path, device="cpu" if map_location is None else str(map_location))
+    return load_file(path, "cpu" if map_location is None else _text(map_location))
 
 
 def _load_open(f: Any, file: Any, map_location: Any, pickle_module: Any, mmap: bool, load_args: dict) -> Any:

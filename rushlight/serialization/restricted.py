@@ -31,6 +31,7 @@ class Unpickler:
         self.below: list[list] = []
         self.memo: dict[int, Any] = {}
         self.callable: set[int] = set()    # ids of the globals named so far; only they may be called
+        self.user = allowed.user_globals()
 
     def load(self) -> Any:
         """Run to the end of the pickle."""
@@ -83,7 +84,7 @@ class Unpickler:
         self.stack.append(data if self.encoding == "bytes" else data.decode(self.encoding, "strict"))
 
     def name(self, module: str, name: str) -> None:
-        found = allowed.find(*names.python3_name(module, name))
+        found = allowed.find(*names.python3_name(module, name), self.user)
         self.callable.add(id(found))
         self.stack.append(found)
 
@@ -315,7 +316,7 @@ def _build(u: Unpickler) -> None:
     elif cls is OrderedDict:
         allowed.check_attributes(state)
         target.__dict__.update(state)
-    elif id(cls) in u.callable:
+    elif id(cls) in u.callable or any(cls is known for known in u.user.values()):
         if hasattr(target, "__setstate__"):
             target.__setstate__(state)
         else:
