@@ -56,11 +56,16 @@ def uninstall() -> None:
 
 
 def serve_children() -> None:
-    """Let the Python processes started from here find Rushlight under `torch` too (they read PYTHONPATH)."""
+    """Let the Python processes started from here find Rushlight under `torch` too.
+
+    They read PYTHONPATH; those that `multiprocessing` spawns take over this process's `sys.path` instead.
+    """
     package_home = str(SHIM.parents[2])
     inherited = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
     wanted = [str(SHIM), package_home]
     os.environ["PYTHONPATH"] = os.pathsep.join([*wanted, *(path for path in inherited if path not in wanted)])
+    if str(SHIM) not in sys.path:
+        sys.path.insert(1, str(SHIM))
 
 
 def run(script: str, arguments: list[str], as_module: bool = False) -> None:
