@@ -700,30 +700,25 @@ class _Parts(Transform):
         return all(part.bijective for part in self.transforms)
 
     def _call(self, x: Tensor) -> Tensor:
-        return self._join([part(piece) for part, piece in zip(self.transforms, self._pieces(x, "x"), strict=True)], self.dim)
+        return self._join([part(piece) for part, piece in zip(self.transforms, self._pieces(x, "x"), strict=True)])
 
     def _inverse(self, y: Tensor) -> Tensor:
-        return self._join([part.inv(piece) for part, piece in zip(self.transforms, self._pieces(y, "y"), strict=True)], self.dim)
+        return self._join([part.inv(piece) for part, piece in zip(self.transforms, self._pieces(y, "y"), strict=True)])
 
 
 class CatTransform(_Parts):
     """Transforms of consecutive slices of the given lengths (one each by default)."""
-
-    _join = staticmethod(_cat)
 
     def __init__(self, tseq: Sequence[Transform], dim: int = 0, lengths: Sequence[int] | None = None, cache_size: int = 0) -> None:
         super().__init__(tseq, dim, cache_size)
         self.lengths = [1] * len(self.transforms) if lengths is None else list(lengths)
         if len(self.lengths) != len(self.transforms):
             raise AssertionError(f"lengths ({len(self.lengths)}) must match transforms ({len(self.transforms)})")
+        self.length = sum(self.lengths)
 
     @lazy_property
     def event_dim(self) -> int:
         return max(part.event_dim for part in self.transforms)
-
-    @lazy_property
-    def length(self) -> int:
-        return sum(self.lengths)
 
     def with_cache(self, cache_size: int = 1) -> Transform:
         return self if self._cache_size == cache_size else CatTransform(self.transforms, self.dim, self.lengths, cache_size)
@@ -731,6 +726,9 @@ class CatTransform(_Parts):
     def _pieces(self, value: Tensor, name: str) -> Sequence[Tensor]:
         self._check(value, name, self.length)
         return value.split(self.lengths, self.dim)
+
+    def _join(self, pieces: list[Tensor]) -> Tensor:
+        return _cat(pieces, dim=self.dim)
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         terms = []
@@ -751,14 +749,15 @@ class CatTransform(_Parts):
 class StackTransform(_Parts):
     """Transforms of the single slices along a dim."""
 
-    _join = staticmethod(_stack)
-
     def with_cache(self, cache_size: int = 1) -> Transform:
         return self if self._cache_size == cache_size else StackTransform(self.transforms, self.dim, cache_size)
 
     def _pieces(self, value: Tensor, name: str) -> Sequence[Tensor]:
         self._check(value, name, len(self.transforms))
         return value.unbind(self.dim)
+
+    def _join(self, pieces: list[Tensor]) -> Tensor:
+        return _stack(pieces, dim=self.dim)
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         triples = zip(self.transforms, self._pieces(x, "x"), self._pieces(y, "y"), strict=True)
