@@ -18,8 +18,8 @@ from typing import NamedTuple
 from ..loops.digest import digest
 from . import cache
 from .cache import Kernel
-from .targets import machine
-from .writer import Reg, Writer, declarations
+from .targets import vector_bits
+from .writer import ABI, Reg, Writer, declarations
 
 GEOMETRY = (
     "outs", "taps", "rows",                       # outputs per group, taps, channels x taps per group
@@ -59,19 +59,6 @@ class Tile(NamedTuple):
     @property
     def vector(self) -> str:
         return f"<{self.lanes} x {self.element}>"
-
-
-@functools.cache
-def vector_bits() -> int:
-    """Width of this processor's vectors, found without LLVM."""
-    if machine() not in ("x86_64", "AMD64"):
-        return 128
-    try:
-        with open("/proc/cpuinfo", "rb", buffering=0) as file:
-            words = file.read(8192).split(b"\n\n")[0].split()
-    except OSError:
-        return 256
-    return 512 if b"avx512f" in words and b"avx512vl" in words else 256 if b"avx2" in words else 128
 
 
 SHAPES = {128: ((8, 3), (6, 4), (4, 6)), 256: ((6, 2), (4, 3), (3, 4)), 512: ((12, 2), (8, 3), (4, 6))}   # outputs x vectors of pixels
@@ -128,9 +115,6 @@ def weight_kernel(code: str) -> Kernel:
 def make_kernel(name: str, params: tuple[str, ...], code: str, make: Callable[[Tile], str], shape: int = 0) -> Kernel:
     """The kernel called `name`, from the text that `make` writes for one of this processor's tiles."""
     return cache.kernel(Text(name, params, tile_of(code, shape), make), _object)
-
-
-ABI = [("ptr", "ptrs"), ("ptr", "params"), ("i64", "begin"), ("i64", "end")]
 
 
 def load_params(w: Writer, names: tuple[str, ...], wanted: tuple[str, ...] | None = None) -> None:

@@ -12,8 +12,8 @@ from __future__ import annotations
 import functools
 
 from .cache import Kernel
-from .convolve import ABI, Tile, copy_row, fill_zeros, load_params, load_pointers, make_kernel
-from .writer import Reg, Writer, declarations
+from .convolve import Tile, copy_row, fill_zeros, load_params, load_pointers, make_kernel
+from .writer import ABI, Reg, Writer, declarations
 
 PARAMS = (
     "channels", "outs", "taps",                    # result channels, results per input channel, taps

@@ -11,8 +11,8 @@ from __future__ import annotations
 import functools
 
 from .cache import Kernel
-from .convolve import ABI, Tile, load_params, load_pointers, make_kernel
-from .writer import Reg, Writer, declarations
+from .convolve import Tile, load_params, load_pointers, make_kernel
+from .writer import ABI, Reg, Writer, declarations
 
 PARAMS = (
     "outs", "in_d", "in_h", "in_w", "out_d", "out_h", "out_w", "taps_d", "taps_h", "taps_w",

@@ -12,20 +12,20 @@ lanes of a vector where the processor's multiply-add can (AArch64), and broadcas
 from __future__ import annotations
 
 import functools
-from typing import NamedTuple
 
 from ..loops.digest import digest
+from ..loops.record import Record
 from . import cache
 from .cache import Kernel
-from .convolve import ABI, vector_bits
-from .writer import Reg, Writer, declarations
+from .targets import vector_bits
+from .writer import ABI, Reg, Writer, declarations
 
 PARAMS = ("m", "n", "k", "lda", "ldb", "ldc", "turned_a", "turned_b", "batch_a", "batch_b", "batch_c", "alpha", "beta", "ldd", "batch_d")
 ROWS = {128: (8, 4, 1), 256: (4, 1), 512: (8, 4, 1)}     # rows of a register tile, for each width of vectors
 TILE = [("ptr", "a"), ("ptr", "b"), ("ptr", "c"), ("ptr", "d"), ("i64", "k"), ("i64", "lda"), ("i64", "ldb"), ("i64", "ldc"), ("i64", "ldd")]
 
 
-class PanelProduct(NamedTuple):
+class PanelProduct(Record):
     """What the kernel cache asks of a nest: a name, parameters and a digest. The text is written when it is compiled."""
 
     name: str

@@ -77,3 +77,16 @@ def host_identity() -> bytes:
     # Frequency wanders on x86 ("cpu MHz" is not kept); everything kept is stable across boots.
     text = "\n".join([machine(), sys.byteorder, os.name, *lines])
     return digest(text.encode())
+
+
+@functools.cache
+def vector_bits() -> int:
+    """Width of this processor's vectors, found without LLVM."""
+    if machine() not in ("x86_64", "AMD64"):
+        return 128
+    try:
+        with open("/proc/cpuinfo", "rb", buffering=0) as file:
+            words = file.read(8192).split(b"\n\n")[0].split()
+    except OSError:
+        return 256
+    return 512 if b"avx512f" in words and b"avx512vl" in words else 256 if b"avx2" in words else 128

@@ -19,8 +19,8 @@ from typing import Any
 from ..loops.digest import digest
 from . import cache
 from .cache import Kernel
-from .tiles import ABI, BLOCK, BLOCK_BYTES, argument, bytes_after
-from .writer import Reg, Writer
+from .tiles import BLOCK, BLOCK_BYTES, argument, bytes_after
+from .writer import ABI, Reg, Writer
 
 ONE = ("lines", "length", "blocks", "pitch", "step_line", "step_block")   # of each operand, see `params_of`
 ROW = f"<{BLOCK} x i16>"

@@ -26,7 +26,7 @@ from typing import Any
 from ..loops.digest import digest
 from . import cache
 from .cache import Kernel
-from .writer import Number, Reg, Writer
+from .writer import ABI, Number, Reg, Writer
 
 BLOCK = 32
 PART = 64                       # 32x32 blocks whose sums a thread keeps: 256 KiB
@@ -65,9 +65,6 @@ def _object(product: Any) -> bytes:
     from .cpu import compile_ir, host_target
 
     return compile_ir(module_text(host_target().triple), host_target(), "object")
-
-
-ABI = (("ptr", "ptrs"), ("ptr", "params"), ("i64", "begin"), ("i64", "end"))
 
 
 def bytes_after(w: Writer, base: Reg, *offsets: Number) -> Reg:

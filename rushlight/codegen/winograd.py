@@ -19,7 +19,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from .cache import Kernel
 from .convolve import (
-    ABI,
     ADD,
     GEOMETRY,
     RUN,
@@ -33,7 +32,7 @@ from .convolve import (
     make_kernel,
     multiply_text,
 )
-from .writer import Reg, Writer, declarations
+from .writer import ABI, Reg, Writer, declarations
 
 POINTS = 36
 BLOCK = 96               # tiles handled together

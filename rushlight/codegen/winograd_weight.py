@@ -13,9 +13,9 @@ import functools
 from collections.abc import Callable, Sequence
 
 from .cache import Kernel
-from .convolve import ABI, RUN, Tile, add_edge, clear_tail, dot_text, find_runs, load_params, load_pointers, make_kernel
+from .convolve import RUN, Tile, add_edge, clear_tail, dot_text, find_runs, load_params, load_pointers, make_kernel
 from .winograd import BLOCK, POINTS, SLICE, TILES, A, B, block_of, evaluate_input, in_both, windows_text
-from .writer import Reg, Writer, declarations
+from .writer import ABI, Reg, Writer, declarations
 
 ROWS = (*TILES, "line")
 DOTS = ("outs", "channels", "tiles", "line", "cuts", "adds")

@@ -28,6 +28,7 @@ class Reg:
 
 
 Number = Reg | int
+ABI = (("ptr", "ptrs"), ("ptr", "params"), ("i64", "begin"), ("i64", "end"))   # of every kernel: see loops/nest.py
 
 
 class Loop:

@@ -22,6 +22,7 @@ from typing import Any, ClassVar
 from .. import _C
 from .._C import Tensor
 
+
 class _Handlers(dict):
     """Registered devices, by name."""
 

@@ -14,8 +14,7 @@ from typing import Any
 
 from .. import _C
 from ..codegen import panels, tile_packs, tiles, transpose
-from ..codegen.convolve import vector_bits
-from ..codegen.targets import machine
+from ..codegen.targets import machine, vector_bits
 from ..loops import expr
 from ..loops.nest import For, Nest, Store, operands, pointwise_nest, reduction, rows
 from ..loops.record import Record

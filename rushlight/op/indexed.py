@@ -16,7 +16,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 from .. import _C
 from ..codegen import transpose
@@ -40,6 +40,7 @@ from ..loops.expr import (
     walk,
 )
 from ..loops.nest import Check, For, If, Nest, Statement, Store, operands, reduction, rows
+from ..loops.record import Record
 from .definition import KIND_PLANNED, OpDefinition
 from .extern import Spec
 from .pointwise import check_devices, compile_for, compute_code, device_of, scalars
@@ -112,7 +113,7 @@ def decode_error(code: int) -> tuple[int, int]:
     return (index - 1 if index > 0 else index), dim
 
 
-class Bound(NamedTuple):
+class Bound(Record):
     """One call prepared: what the kernel depends on, and what it is run with."""
 
     args: tuple              # tensors as Elements, runtime numbers as Values, the rest as given

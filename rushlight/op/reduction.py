@@ -13,11 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 from .. import _C
 from ..loops.expr import Value, cast, const, idiv, irem, load, min_, var
 from ..loops.nest import Assign, For, Local, Nest, Statement, Store, operands, reduction, rows
+from ..loops.record import Record
 from ..promotion import rank
 from .definition import KIND_PLANNED, OpDefinition
 from .pointwise import compile_for, compute_code, scalars
@@ -83,7 +84,7 @@ class TwoPass(Fold):
         raise NotImplementedError
 
 
-class Types(NamedTuple):
+class Types(Record):
     """Dtypes of one call: elements are cast to `read`, computed in `compute`, stored as `outs`."""
 
     read: str
@@ -91,7 +92,7 @@ class Types(NamedTuple):
     outs: tuple[Any, ...]
 
 
-class Axis(NamedTuple):
+class Axis(Record):
     """One loop: its size, its stride in the input, and its stride in the output (kept) or the position (reduced)."""
 
     size: int
@@ -270,7 +271,7 @@ def lane_axis(kept: list[Axis], folded: list[Axis]) -> Axis | None:
     return next((a for a in kept if a.stride == 1 and a.size >= 4), None)
 
 
-class Shape(NamedTuple):
+class Shape(Record):
     """What a kernel's code depends on besides types."""
 
     kept: int
