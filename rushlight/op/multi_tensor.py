@@ -25,12 +25,12 @@ def update_nest(name: str, codes: list[str], compute: str, num_numbers: int, bod
     """The kernel: `body(s, tensors, numbers)` gives the new value of each operand it writes."""
     s, at = Scalars(), var("i")
     numbers = [load(len(codes), const(k, "i64"), compute) for k in range(num_numbers)]
-    # Every element is read before any is written: an operand written early may be read late in the expression.
-    reads = [Local(f"x{k}", s.cast(load(k, at, code), compute)) for k, code in enumerate(codes)]
+    # Every element is read before any is written: an operand written early may be read late in the expression. The order is
+    # the machine's: what the new parameter waits for longest comes first, its square root (AdamW: 1.22 to 1.16 ns an element).
+    reads = [Local(f"x{k}", s.cast(load(k, at, codes[k]), compute)) for k in (1, *range(len(codes) - 1, 1, -1), 0)]
     made = body(s, [var(f"x{k}", compute) for k in range(len(codes))], numbers)
-    news = [Local(f"y{k}", value) for k, value in made.items()]
-    stores = [Store(k, at, s.cast(var(f"y{k}", compute), codes[k])) for k in made]
-    return Nest(name, tuple(Operand(code) for code in (*codes, compute)), (), rows(*reads, *news, *stores, vector=True))
+    writes = [w for k in sorted(made, reverse=True) for w in (Local(f"y{k}", made[k]), Store(k, at, s.cast(var(f"y{k}", compute), codes[k])))]
+    return Nest(name, tuple(Operand(code) for code in (*codes, compute)), (), rows(*reads, *writes, vector=True))
 
 
 def multi_tensor_update(name: str, tensor_keys: tuple[str, ...], scalar_keys: tuple[str, ...], num_numbers: int,

@@ -196,6 +196,25 @@ class Optimizer:
             lines += [f"    {key}: {group[key]}" for key in sorted(group) if key != "params"]
         return "\n".join([*lines, ")"])
 
+    # What optimizers written for PyTorch call
+
+    def _accelerator_graph_capture_health_check(self) -> None:
+        """Refuse to run in a graph's capture unless capturable; nothing captures graphs here."""
+
+    _cuda_graph_capture_health_check = _accelerator_graph_capture_health_check
+
+    @staticmethod
+    def _group_tensors_by_device_and_dtype(tensorlistlist: list[list], with_indices: bool = False) -> dict[tuple, tuple[list[list], list[int]]]:
+        """{(device, dtype): (lists, places)}: lists side by side, divided by the device and dtype of the first one's tensors."""
+        groups: dict[tuple, tuple[list[list], list[int]]] = {}
+        for i, row in enumerate(zip(*tensorlistlist, strict=True)):
+            lists, places = groups.setdefault((row[0].device, row[0].dtype), ([[] for _ in tensorlistlist], []))
+            for items, item in zip(lists, row, strict=True):
+                items.append(item)
+            if with_indices:
+                places.append(i)
+        return groups
+
     # Steps and their hooks
 
     def _patch_step_function(self) -> None:

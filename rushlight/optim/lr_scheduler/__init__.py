@@ -4,7 +4,9 @@ from ..optimizer import Optimizer
 from .base import (
     EPOCH_DEPRECATION_WARNING,
     LRScheduler,
+    _enable_get_lr_call,
     _format_param,
+    _initial_mode,
     _LRScheduler,
     _param_groups_val_list,
     _update_param_group_val,

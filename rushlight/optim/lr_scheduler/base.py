@@ -73,6 +73,34 @@ def note_steps(optimizer: Optimizer) -> None:
     optimizer.step = step
 
 
+class _While:
+    """A flag of a scheduler, set inside a context."""
+
+    flag = ""
+
+    def __init__(self, o: LRScheduler) -> None:
+        self.o = o
+
+    def __enter__(self) -> _While:
+        setattr(self.o, self.flag, True)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        setattr(self.o, self.flag, False)
+
+
+class _enable_get_lr_call(_While):  # noqa: N801
+    """`get_lr` is called by a step, not by a user who wants `get_last_lr`."""
+
+    flag = "_get_lr_called_within_step"
+
+
+class _initial_mode(_While):  # noqa: N801
+    """The step a scheduler makes when it is made."""
+
+    flag = "_is_initial"
+
+
 class LRScheduler:
     """Base of schedulers: subclasses give `get_lr`, the rates at `last_epoch`, and may give `_get_closed_form_lr`."""
 
@@ -95,11 +123,8 @@ class LRScheduler:
 
     def _initial_step(self) -> None:
         self._step_count = 0
-        self._is_initial = True
-        try:
+        with _initial_mode(self):
             self.step()
-        finally:
-            self._is_initial = False
 
     def state_dict(self) -> dict[str, Any]:
         """Everything but the optimizer."""
@@ -136,12 +161,9 @@ class LRScheduler:
 
     def _update_lr(self, epoch: int | None = None) -> None:
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
-        self._get_lr_called_within_step = True
-        try:
+        with _enable_get_lr_call(self):
             closed = getattr(self, "_get_closed_form_lr", None) if epoch is not None else None
             self._set_rates(closed() if closed else self.get_lr())
-        finally:
-            self._get_lr_called_within_step = False
 
     def _set_rates(self, rates: Rates) -> None:
         for group, rate in zip(self.optimizer.param_groups, rates, strict=True):

@@ -11,6 +11,7 @@ from ..optimizer import Optimizer
 from .base import (
     LRScheduler,
     Rates,
+    _enable_get_lr_call,
     _format_param,
     _update_param_group_val,
     _warn_get_lr_called_within_step,
@@ -239,11 +240,8 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         else:
             self._go_to(epoch)
         self.last_epoch = math.floor(epoch)
-        self._get_lr_called_within_step = True
-        try:
+        with _enable_get_lr_call(self):
             self._set_rates(self.get_lr())
-        finally:
-            self._get_lr_called_within_step = False
 
     def _go_to(self, epoch: float) -> None:
         if epoch < self.T_0:
