@@ -7,7 +7,17 @@ import pickle
 import pytest
 
 import rushlight as rl
-from rushlight.utils.benchmark import Compare, FuzzedParameter, FuzzedTensor, Fuzzer, Measurement, ParameterAlias, Timer, select_unit, trim_sigfig
+from rushlight.utils.benchmark import (
+    Compare,
+    FuzzedParameter,
+    FuzzedTensor,
+    Fuzzer,
+    Measurement,
+    ParameterAlias,
+    Timer,
+    select_unit,
+    trim_sigfig,
+)
 from rushlight.utils.benchmark.measurement import TaskSpec
 
 
