@@ -9,7 +9,6 @@
 from __future__ import annotations
 
 import argparse
-import platform
 import sys
 
 
@@ -27,6 +26,8 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 
 
 def info() -> None:
+    import platform
+
     import rushlight
 
     print(f"rushlight {rushlight.version.rushlight} (follows PyTorch {rushlight.version.follows})")

@@ -10,16 +10,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from . import _C
 from .autograd.forward_ad import unpack_dual
+from .loops.record import Record
 from .op import levels
 
 
-@dataclass(frozen=True, slots=True)
-class PrintOptions:
+class PrintOptions(Record):
     """Digits after the point, when to abbreviate, how many items then stay at each end, and the width of a line."""
 
     precision: int = 4
@@ -55,12 +54,12 @@ def set_printoptions(
         options = PROFILES.get(profile, options)
     given = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems, "linewidth": linewidth}
     changes = {name: value for name, value in given.items() if value is not None}
-    _current[0] = replace(options, **changes, sci_mode=sci_mode)
+    _current[0] = options.but(**changes, sci_mode=sci_mode)
 
 
 def get_printoptions() -> dict[str, Any]:
     """The current options, as keyword arguments for `set_printoptions`."""
-    return asdict(_current[0])
+    return dict(vars(_current[0]))
 
 
 @contextmanager
@@ -77,8 +76,7 @@ def printoptions(**options: Any) -> Iterator[None]:
 # --- elements ---------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Style:
+class Style(Record):
     """How one column of numbers is written: `form` is a format specification, `point` follows whole floats."""
 
     form: str = ""
@@ -112,8 +110,7 @@ def style_of(values: Iterable[Any], is_float: bool, options: PrintOptions) -> St
     return Style(form, point, max(len(format(v, form)) + len(point) for v in shown))
 
 
-@dataclass(frozen=True, slots=True)
-class ComplexStyle:
+class ComplexStyle(Record):
     """Two columns: the real and the imaginary parts."""
 
     real: Style
@@ -146,7 +143,7 @@ def visible(t: _C.Tensor, options: PrintOptions) -> Any:
         return [*_C.tolist(t[:edge]), GAP, *_C.tolist(t[-edge:])] if is_long else _C.tolist(t)
     chosen = [*range(edge), *range(t.shape[0] - edge, t.shape[0])] if is_long else range(t.shape[0])
     # Threshold zero: once a tensor is abbreviated, so are all its parts.
-    rows = [visible(t[i], replace(options, threshold=-1)) for i in chosen]
+    rows = [visible(t[i], options.but(threshold=-1)) for i in chosen]
     if is_long:
         rows.insert(edge, GAP)
     return rows

@@ -3,21 +3,19 @@
 Enters: the import system's questions about `torch` and its submodules, and `importlib.metadata`'s about the distribution
 `torch`. Leaves: Rushlight's own module objects, under both names. A submodule Rushlight lacks is a ModuleNotFoundError
 that says so (libraries that try optional parts of PyTorch catch it), even when PyTorch itself is installed: the two must
-not mix in one process.
+not mix in one process. The finder and the loader have the methods Python asks for and no base class: importing
+`importlib.abc` takes longer than the rest of a program's start.
 """
 
 from __future__ import annotations
 
 import importlib
-import importlib.abc
 import importlib.machinery
-import importlib.metadata
 import importlib.util
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from types import ModuleType
-
-from .. import version
+from typing import Any
 
 SERVED = "torch"
 SERVER = "rushlight"
@@ -28,19 +26,7 @@ def serves(module: ModuleType) -> bool:
     return getattr(module, "__name__", "").partition(".")[0] == SERVER
 
 
-class TorchDistribution(importlib.metadata.Distribution):
-    """The installed-package record of `torch`, for code that reads versions without importing."""
-
-    def read_text(self, filename: str) -> str | None:
-        if filename == "METADATA":
-            return f"Metadata-Version: 2.1\nName: {SERVED}\nVersion: {version.follows}\nSummary: Served by Rushlight\n"
-        return f"{SERVED}\n" if filename == "top_level.txt" else None
-
-    def locate_file(self, path: object) -> object:
-        raise FileNotFoundError(f"{path}: the distribution {SERVED!r} is served by Rushlight and has no files")
-
-
-class TorchLoader(importlib.abc.Loader):
+class TorchLoader:
     """Hands out the module Rushlight already has, leaving its own name and spec as they are."""
 
     def __init__(self, server_name: str) -> None:
@@ -56,7 +42,7 @@ class TorchLoader(importlib.abc.Loader):
         module.__spec__ = self.own_spec
 
 
-class TorchFinder(importlib.abc.MetaPathFinder):
+class TorchFinder:
     """Answers for `torch` before any other finder does."""
 
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> importlib.machinery.ModuleSpec | None:
@@ -72,7 +58,10 @@ class TorchFinder(importlib.abc.MetaPathFinder):
             spec.submodule_search_locations = list(found.submodule_search_locations)
         return spec
 
-    def find_distributions(self, context: importlib.metadata.DistributionFinder.Context | None = None) -> Iterable[importlib.metadata.Distribution]:
+    def find_distributions(self, context: Any = None) -> Iterator[Any]:
+        """What `importlib.metadata` asks every finder."""
+        from .distribution import TorchDistribution  # whoever asks has imported `importlib.metadata`, a large module
+
         name = getattr(context, "name", None)
         return iter([TorchDistribution()]) if name is None or name.lower() == SERVED else iter(())
 
