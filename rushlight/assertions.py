@@ -73,7 +73,10 @@ def _check_tensor_all(cond: Tensor, message: Message = None) -> None:
 
 
 def _assert(condition: Any, message: str) -> None:
-    """`assert condition, message`, as a call."""
+    """`assert condition, message`, as a call. A traced condition records it."""
+    handler = getattr(type(condition), "__torch_function__", None)
+    if handler is not None and not isinstance(condition, Tensor):
+        return handler(_assert, (type(condition),), (condition, message), {})
     if not condition:
         raise AssertionError(message)
 

@@ -20,9 +20,11 @@ from typing import Any
 
 from .. import assertions
 from .._C import Tensor
+from ..absent import absent
 from ..nn import Module, Parameter, Sequential
 from ..utils import _pytree as pytree
 from . import patching
+from ._compatibility import compatibility  # noqa: F401 - libraries look for it here
 from .codegen import _PyTreeCodeGen, _PyTreeInfo
 from .graph import Graph
 from .graph_module import GraphModule
@@ -193,9 +195,10 @@ class Tracer(TracerBase):
 
     def _constant(self, value: Any, prefix: str) -> Any:
         """A value kept as an attribute of the root, once."""
-        name = self.tensor_attrs.get(id(value))
+        key = value if isinstance(value, Tensor) else id(value)     # a spec has no hash
+        name = self.tensor_attrs.get(key)
         if name is None:
-            name = self.tensor_attrs[id(value)] = self.get_fresh_qualname(prefix)
+            name = self.tensor_attrs[key] = self.get_fresh_qualname(prefix)
             setattr(self.root, name, value)
         return self.create_node("get_attr", name, (), {})
 
@@ -318,7 +321,7 @@ class Tracer(TracerBase):
         self.graph = Graph(tracer_cls=type(self))
         if hasattr(fn, "__code__"):
             self.graph._co_fields = {key: getattr(fn.__code__, key) for key in ("co_name", "co_filename", "co_firstlineno")}
-        self.tensor_attrs = {id(v): path for path, v in _tensor_attributes(self.root, "")}
+        self.tensor_attrs = {v if isinstance(v, Tensor) else id(v): path for path, v in _tensor_attributes(self.root, "")}
         assert isinstance(fn, FunctionType), f"symbolic_trace: expected a module or a Python function, got {type(fn)}"
         fn_globals = fn.__globals__
         fn, args = self.create_args_for_root(fn, is_module, concrete_args)
@@ -402,6 +405,8 @@ def _assert_is_none(value: Any, msg: str) -> None:
 def __getattr__(name: str) -> Any:
     if name == "CURRENT_PATCHER":
         return patching.current
+    if name == "ScriptObject":
+        return absent("torch._C", name, "TorchScript's objects are not written yet")
     if name in ("_maybe_revert_all_patches", "_wrapped_methods_to_patch", "_create_wrapped_method"):
         return getattr(patching, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -53,6 +53,14 @@ class _Patcher:
         self.visited.add(id(thing))
         return not seen
 
+    def __enter__(self) -> _Patcher:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.revert_all_patches()
+        self.patches_made.clear()
+        self.visited.clear()
+
     def revert_all_patches(self) -> None:
         """Everything as it was; the list of patches stays."""
         for owner, name, before, _ in reversed(self.patches_made):
@@ -93,11 +101,10 @@ def _new_patcher() -> Iterator[_Patcher]:
     """A patcher for one trace."""
     global current
     before, current = current, _Patcher()
-    made = current
     try:
-        yield made
+        with current as made:
+            yield made
     finally:
-        made.revert_all_patches()
         current = before
 
 
