@@ -230,20 +230,26 @@ PyObject* left_over(const std::vector<Py_ssize_t>& left) {
   return list.release();
 }
 
-// update(params, grads, state, hyper): grads None means each parameter's own.
+// update(params, grads, state, hyper): lists or tuples; grads None means each parameter's own.
 PyObject* update_call(PyObject* object, PyObject* args, PyObject*) {
   auto* self = reinterpret_cast<UpdateObject*>(object);
-  PyObject *params, *grads, *state, *hyper;
-  if (!PyArg_ParseTuple(args, "O!OO!O", &PyList_Type, &params, &grads, &PyDict_Type, &state, &hyper)) return nullptr;
-  bool own_grads = grads == Py_None;
-  if (!own_grads && (!PyList_Check(grads) || PyList_GET_SIZE(grads) != PyList_GET_SIZE(params)))
-    return PyErr_SetString(PyExc_TypeError, "update: grads must be None or a list as long as params"), nullptr;
-  bool leave = tls.keys & ~tls.excluded;   // a mode or a transform wants to see every op
+  PyObject *given, *given_grads, *state, *hyper;
+  if (!PyArg_ParseTuple(args, "OOOO", &given, &given_grads, &state, &hyper)) return nullptr;
+  Ref params(PySequence_Fast(given, "update: params must be a list of tensors"));
+  Ref grads(given_grads == Py_None || !params ? nullptr : PySequence_Fast(given_grads, "update: grads must be None or a list of tensors"));
+  if (!params || (given_grads != Py_None && !grads)) return nullptr;
+  if (grads && PySequence_Fast_GET_SIZE(grads.p) != PySequence_Fast_GET_SIZE(params.p))
+    return PyErr_SetString(PyExc_ValueError, "update: grads must be as many as params"), nullptr;
+  // A mode or a transform wants to see every op; autocast has no say in these.
+  bool leave = (tls.keys & ~tls.excluded & ~static_cast<uint32_t>(kKeyAutocast)) || !PyDict_Check(state);
   Walk walk(2 + static_cast<int>(PyTuple_GET_SIZE(self->tensor_keys)), static_cast<int>(PyTuple_GET_SIZE(self->scalar_keys)));
-  walk.entries.reserve(static_cast<size_t>(PyList_GET_SIZE(params)));
-  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(params); i++) {
-    PyObject* param = PyList_GET_ITEM(params, i);
-    PyObject* grad = own_grads ? (is_tensor(param) ? as_tensor(param)->grad : nullptr) : i < PyList_GET_SIZE(grads) ? PyList_GET_ITEM(grads, i) : nullptr;
+  walk.entries.reserve(static_cast<size_t>(PySequence_Fast_GET_SIZE(params.p)));
+  // Sizes are asked again in every turn: the rule's Python may run in between.
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(params.p); i++) {
+    PyObject* param = PySequence_Fast_GET_ITEM(params.p, i);
+    PyObject* grad = nullptr;
+    if (!grads) grad = is_tensor(param) ? as_tensor(param)->grad : nullptr;
+    else if (i < PySequence_Fast_GET_SIZE(grads.p)) grad = PySequence_Fast_GET_ITEM(grads.p, i);
     if (!grad || grad == Py_None) continue;
     int done = leave ? 0 : visit(self, walk, param, grad, state, hyper);
     if (done < 0) return nullptr;
@@ -301,10 +307,11 @@ void update_dealloc(PyObject* object) {
 }
 
 // Every p.grad = None, as zero_grad does by default.
-PyObject* clear_grads(PyObject*, PyObject* params) {
-  if (!PyList_Check(params)) return PyErr_SetString(PyExc_TypeError, "clear_grads: expected a list of tensors"), nullptr;
-  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(params); i++) {
-    PyObject* item = PyList_GET_ITEM(params, i);
+PyObject* clear_grads(PyObject*, PyObject* given) {
+  Ref params(PySequence_Fast(given, "clear_grads: expected a list of tensors"));
+  if (!params) return nullptr;
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(params.p); i++) {
+    PyObject* item = PySequence_Fast_GET_ITEM(params.p, i);
     if (!is_tensor(item)) return PyErr_Format(PyExc_TypeError, "clear_grads: expected tensors, got %s", Py_TYPE(item)->tp_name), nullptr;
     Py_CLEAR(as_tensor(item)->grad);
   }

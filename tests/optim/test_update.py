@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import collections
+import ctypes
 import math
 
 import pytest
 
 import rushlight as rl
-from rushlight import optim
+from rushlight import codegen, optim
 from rushlight.loops.expr import load, var
 from rushlight.loops.nest import Nest, Store, operands, rows
 from rushlight.loops.vocabulary import Scalars
+from rushlight.op.multi_tensor import update_nest
 from rushlight.optim.adam import RULE, adam
+from rushlight.optim.rule import Numbers
 from rushlight.optim.sgd import sgd
 
 
@@ -213,14 +217,43 @@ def test_bad_state_is_refused_not_run() -> None:
             optimizer.step()
 
 
+def test_groups_given_as_tuples_and_state_of_other_kinds() -> None:
+    p, q = make(3), make(3)
+    q.data.copy_(p)
+    p.grad = q.grad = rl.ones(3)
+    a, b = optim.AdamW([p]), optim.AdamW([q])
+    a.param_groups[0]["params"] = (p,)
+    b.state = UserState()
+    for optimizer in (a, b):
+        optimizer.step()
+        optimizer.step()
+        optimizer.zero_grad()
+    assert rl.allclose(p, q) and p.grad is None
+
+
+class UserState(collections.UserDict):
+    """A mapping that is no dict."""
+
+    def __missing__(self, key):
+        self[key] = {}
+        return self[key]
+
+
+@pytest.mark.parametrize("target", ["x86-64-avx2", "x86-64-avx512", "aarch64", "riscv64", "wasm32"])
+def test_kernels_for_other_machines(target: str) -> None:
+    choices = (True, True, True, True)
+
+    def body(s, tensors, numbers):
+        return dict(zip((0, 2, 3, 4), RULE.expr(s, choices, Numbers(RULE.names, numbers), *tensors), strict=True))
+
+    for codes in (["f32"] * 5, ["bf16", "bf16", "f32", "f32", "f32"]):
+        assert len(codegen.emit_object(update_nest("adam_update", codes, "f32", len(RULE.names), body), target)) > 500
+
+
 def test_near_quotients() -> None:
     """Within two units in the last place, and right at 0 and infinity, whichever unit divides."""
     s, i = Scalars(), var("i")
     nest = Nest("near", operands(["f32", "f32"], ["f32"]), (), rows(Store(2, i, s.near_div(load(0, i, "f32"), load(1, i, "f32"))), vector=True))
-    import ctypes
-
-    from rushlight import codegen
-
     run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(codegen.compile(nest).address)
     rl.manual_seed(0)
     a, b = rl.randn(4096), rl.rand(4096) * 10 + 1e-6
