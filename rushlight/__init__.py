@@ -212,7 +212,7 @@ _LAZY_NAMES = {
     "cond": "control_flow", "while_loop": "control_flow", "Stream": "streams", "Event": "streams",
     "save": "serialization", "load": "serialization", **dict.fromkeys(_STORAGE_NAMES, "storage"),
     "einsum": "ops.einsum", "get_printoptions": "printing", "set_printoptions": "printing",
-    "autocast": "amp",
+    "autocast": "amp", "Future": "futures", "ScriptModule": "jit", "ScriptFunction": "jit",
     **dict.fromkeys((
         "autocast_decrement_nesting", "autocast_increment_nesting", "clear_autocast_cache", "get_autocast_cpu_dtype", "get_autocast_dtype",
         "get_autocast_gpu_dtype", "get_autocast_ipu_dtype", "get_autocast_xla_dtype", "is_autocast_cache_enabled", "is_autocast_cpu_enabled",

@@ -94,10 +94,11 @@ class _Nn(ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         from .nn import functional
+        from .nn.modules import module
 
         if name.startswith("__"):
             raise AttributeError(name)
-        return getattr(functional, name)
+        return module._parse_to if name == "_parse_to" else getattr(functional, name)
 
 
 _nn = _Nn("rushlight._C._nn")

@@ -45,7 +45,7 @@ def make(args: tuple, dtype: _C.dtype, device: Any = None) -> Tensor:
 def _is_size(value: Any) -> bool:
     if isinstance(value, (bool, list, tuple)):
         return False
-    return hasattr(value, "__index__") and not (isinstance(value, Tensor) and value.ndim)
+    return hasattr(value, "__index__") and not getattr(value, "ndim", 0)   # tensors and arrays with dimensions are data
 
 
 def _over_storage(source: TypedStorage | UntypedStorage, dtype: _C.dtype) -> Tensor:

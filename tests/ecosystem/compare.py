@@ -1,8 +1,8 @@
 """Run a module of cases on both sides and say, case by case, whether the results agree.
 
 Enters: the path of a module of cases. Leaves: `Outcome`s. The comparison allows for rounding that grows through a network:
-floats agree within 1e-4 of the largest value in their array (gradients and parameters after steps included), everything else
-must be equal.
+floats agree within 1e-4 (or a module's own `TOLERANCE`) of the largest value in their array, gradients and parameters after steps
+included; everything else must be equal.
 
     python -m tests.ecosystem.compare transformers_models [--only bert] [--docs docs/ecosystem.md]
 """
@@ -51,22 +51,22 @@ def run_side(path: Path, served: bool, only: list[str]) -> dict[str, dict]:
         return pickle.loads(results.read_bytes())
 
 
-def difference(ours: object, theirs: object, where: str) -> str | None:
+def difference(ours: object, theirs: object, where: str, tolerance: float = TOLERANCE) -> str | None:
     """What differs between two results, or None."""
     if isinstance(theirs, dict) and isinstance(ours, dict):
         if set(ours) != set(theirs):
             return f"{where}: names differ: {sorted(set(ours) ^ set(theirs))[:5]}"
-        return next((found for name in theirs if (found := difference(ours[name], theirs[name], f"{where}.{name}"))), None)
+        return next((found for name in theirs if (found := difference(ours[name], theirs[name], f"{where}.{name}", tolerance))), None)
     if isinstance(theirs, list) and isinstance(ours, list):
         if len(ours) != len(theirs):
             return f"{where}: {len(ours)} items, PyTorch has {len(theirs)}"
-        return next((found for i, pair in enumerate(zip(ours, theirs)) if (found := difference(*pair, f"{where}[{i}]"))), None)
+        return next((found for i, pair in enumerate(zip(ours, theirs)) if (found := difference(*pair, f"{where}[{i}]", tolerance))), None)
     if isinstance(theirs, (numpy.ndarray, numpy.generic, float, complex)) and not isinstance(theirs, bool):
-        return array_difference(numpy.asarray(ours), numpy.asarray(theirs), where)
+        return array_difference(numpy.asarray(ours), numpy.asarray(theirs), where, tolerance)
     return None if ours == theirs else f"{where}: {ours!r:.200}, PyTorch has {theirs!r:.200}"
 
 
-def array_difference(ours: numpy.ndarray, theirs: numpy.ndarray, where: str) -> str | None:
+def array_difference(ours: numpy.ndarray, theirs: numpy.ndarray, where: str, tolerance: float) -> str | None:
     if ours.shape != theirs.shape or ours.dtype != theirs.dtype:
         return f"{where}: {ours.dtype}{ours.shape}, PyTorch has {theirs.dtype}{theirs.shape}"
     if theirs.dtype.kind not in "fc":
@@ -76,13 +76,13 @@ def array_difference(ours: numpy.ndarray, theirs: numpy.ndarray, where: str) -> 
         return f"{where}: infinite or NaN in other places"
     scale = max(1e-3, float(abs(theirs[finite]).max(initial=0)))
     worst = float(abs(ours[finite] - theirs[finite]).max(initial=0))
-    return None if worst <= TOLERANCE * scale else f"{where}: off by {worst:.3g} where the largest value is {scale:.3g}"
+    return None if worst <= tolerance * scale else f"{where}: off by {worst:.3g} where the largest value is {scale:.3g}"
 
 
 def compare(path: Path, only: list[str] | None = None) -> list[Outcome]:
     """Every case of a file, run on both sides."""
     theirs, ours = run_side(path, False, only or []), run_side(path, True, only or [])
-    outcomes = []
+    outcomes, tolerance = [], float(setting(path, "TOLERANCE") or TOLERANCE)
     for case, reference in theirs.items():
         mine = ours[case]
         if reference["error"]:
@@ -90,7 +90,7 @@ def compare(path: Path, only: list[str] | None = None) -> list[Outcome]:
         elif mine["error"]:
             detail = mine["error"]
         else:
-            detail = difference(mine["values"], reference["values"], case) or ""
+            detail = difference(mine["values"], reference["values"], case, tolerance) or ""
         outcomes.append(Outcome(case, not detail, detail, mine["seconds"], reference["seconds"]))
     return outcomes
 
@@ -100,10 +100,15 @@ def case_files() -> list[Path]:
     return sorted(path for path in (HERE / "cases").glob("*.py") if path.stem != "__init__")
 
 
+def setting(path: Path, name: str) -> str:
+    """What a module of cases says on its line `name = …`, without importing it; empty if there is none."""
+    line = next((line for line in path.read_text().splitlines() if line.startswith(f"{name} = ")), f'{name} = ""')
+    return line.partition(" = ")[2].partition("#")[0].strip().strip('"')
+
+
 def needs(path: Path) -> list[str]:
-    """The distributions a module of cases says it needs (its line `NEEDS = "…"`)."""
-    line = next((line for line in path.read_text().splitlines() if line.startswith("NEEDS = ")), 'NEEDS = ""')
-    return line.split('"')[1].split()
+    """The distributions a module of cases says it needs."""
+    return setting(path, "NEEDS").split()
 
 
 def missing(path: Path) -> list[str]:
