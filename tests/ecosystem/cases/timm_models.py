@@ -20,7 +20,7 @@ def trained(name: str, size: int = 64, **options: object) -> dict:
     torch.manual_seed(1)
     loss = torch.nn.functional.cross_entropy(model(pictures), torch.tensor([1, 3]))
     loss.backward()
-    norms = {n: p.grad.norm() for n, p in model.named_parameters() if p.grad is not None}
+    norms = torch.stack([p.grad.norm() for p in model.parameters() if p.grad is not None])
     return {"scores": scores, "features": features, "loss": loss, "norms": norms, "keys": list(model.state_dict())}
 
 
