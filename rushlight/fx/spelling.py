@@ -187,6 +187,9 @@ def plain_text(value: Any) -> str:
 
 def is_method_of_tensor(func: Any) -> bool:
     """Whether a call of `func` is a method call in PyTorch: an operator form, or an op that is published as a method alone."""
+    if isinstance(func, _C.Overload):
+        return False
     if not isinstance(func, _C.Op):
-        return isinstance(getattr(Tensor, getattr(func, "__name__", ""), None), types.FunctionType) and getattr(Tensor, func.__name__) is func
+        name = getattr(func, "__name__", "")
+        return getattr(Tensor, name, None) is func and getattr(package(), name, None) is not func
     return op_name(func).startswith("torch.Tensor.") or id(func) not in _op_names()
