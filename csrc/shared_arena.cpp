@@ -165,17 +165,23 @@ void release_block(Storage* s) {
   delete lease;
 }
 
-PyObject* lend(SharedArena* arena, uint64_t at, size_t nbytes) {
-  auto* lease = new Lease{arena, nullptr, generation.load(std::memory_order_relaxed), nullptr, nullptr};
+// Makes `s` hold the block at `at`, one of whose references becomes its own.
+void hold_block(Storage* s, SharedArena* arena, uint64_t at) {
+  auto* lease = new Lease{arena, s, generation.load(std::memory_order_relaxed), nullptr, nullptr};
   arena->refs.fetch_add(1, std::memory_order_relaxed);
-  Storage* s = storage_wrap(arena->base + at + kHeader, nbytes, Device{}, release_block, lease);
-  {
-    std::lock_guard<std::mutex> hold(leases_mutex);
-    lease->storage = s;
-    lease->after = leases;
-    if (leases) leases->before = lease;
-    leases = lease;
-  }
+  s->data = arena->base + at + kHeader;
+  s->release = release_block;
+  s->context = lease;
+  s->resizable = false;
+  std::lock_guard<std::mutex> hold(leases_mutex);
+  lease->after = leases;
+  if (leases) leases->before = lease;
+  leases = lease;
+}
+
+PyObject* lend(SharedArena* arena, uint64_t at, size_t nbytes) {
+  Storage* s = storage_wrap(nullptr, nbytes, Device{}, nullptr, nullptr);
+  hold_block(s, arena, at);
   PyObject* face = storage_object(s);
   s->drop();
   return face;
@@ -248,7 +254,7 @@ void arena_dealloc(PyObject* self) {
 // new(nbytes) -> UntypedStorage, or None when the arena is full.
 PyObject* arena_allocate(PyObject* self, PyObject* arg) {
   Py_ssize_t nbytes = PyNumber_AsSsize_t(arg, PyExc_OverflowError);
-  if (nbytes < 0) return PyErr_Occurred() ? nullptr : (PyErr_SetString(PyExc_ValueError, "Arena.new: size must not be negative"), nullptr);
+  if (nbytes < 0) return PyErr_Occurred() ? nullptr : (PyErr_SetString(PyExc_ValueError, "SharedArena.new: size must not be negative"), nullptr);
   uint64_t at = of(self)->allocate(static_cast<size_t>(nbytes));
   if (!at) Py_RETURN_NONE;
   return lend(of(self), at, static_cast<size_t>(nbytes));
@@ -256,7 +262,7 @@ PyObject* arena_allocate(PyObject* self, PyObject* arg) {
 
 // give(storage) -> offset to send to the other side, which then has a hold of its own; None for a foreign storage.
 PyObject* arena_give(PyObject* self, PyObject* arg) {
-  if (Py_TYPE(arg) != StorageType) return PyErr_SetString(PyExc_TypeError, "Arena.give: expected a storage"), nullptr;
+  if (Py_TYPE(arg) != StorageType) return PyErr_SetString(PyExc_TypeError, "SharedArena.give: expected a storage"), nullptr;
   Storage* s = reinterpret_cast<StorageObject*>(arg)->storage;
   if (s->release != release_block || static_cast<Lease*>(s->context)->arena != of(self)) Py_RETURN_NONE;
   uint64_t at = block_of(of(self), s);
@@ -271,7 +277,7 @@ PyObject* arena_take(PyObject* self, PyObject* args) {
   SharedArena* a = of(self);
   bool fits = at >= static_cast<Py_ssize_t>(kFirstBlock) && nbytes >= 0 && static_cast<size_t>(at) + kHeader <= a->length &&
               static_cast<size_t>(nbytes) <= a->length - static_cast<size_t>(at) - kHeader;
-  if (!fits) return PyErr_Format(PyExc_ValueError, "Arena.take: no block of %zd bytes at %zd", nbytes, at), nullptr;
+  if (!fits) return PyErr_Format(PyExc_ValueError, "SharedArena.take: no block of %zd bytes at %zd", nbytes, at), nullptr;
   return lend(a, static_cast<uint64_t>(at), static_cast<size_t>(nbytes));
 }
 
@@ -282,6 +288,25 @@ PyObject* arena_prefer(PyObject* self, PyObject*) {
   if (preferred) preferred->drop();
   preferred = of(self);
   Py_RETURN_NONE;
+}
+
+thread_local SharedArena* redirect = nullptr;   // where `call` has this thread allocate
+
+bool allocate_in_arena(Storage* s, size_t nbytes) {
+  uint64_t at = redirect ? redirect->allocate(nbytes) : 0;
+  if (at) hold_block(s, redirect, at);
+  return at != 0;
+}
+
+// call(function, *args): storages that the function makes are in the arena, as far as they fit.
+PyObject* arena_call(PyObject* self, PyObject* const* args, Py_ssize_t count) {
+  if (count < 1) return PyErr_SetString(PyExc_TypeError, "SharedArena.call: a function is needed"), nullptr;
+  allocate_elsewhere = allocate_in_arena;
+  SharedArena* before = redirect;
+  redirect = of(self);
+  PyObject* result = PyObject_Vectorcall(args[0], args + 1, static_cast<size_t>(count - 1), nullptr);
+  redirect = before;
+  return result;
 }
 
 // drop(offset): the other side will never take this one.
@@ -309,6 +334,7 @@ PyMethodDef arena_methods[] = {
     {"give", arena_give, METH_O, "give(storage): where the other side finds it; None if it is not in this arena"},
     {"take", arena_take, METH_VARARGS, "take(offset, nbytes): the storage the other side gave"},
     {"drop", arena_drop, METH_O, "drop(offset): let go of what was given and will not be taken"},
+    {"call", reinterpret_cast<PyCFunction>(arena_call), METH_FASTCALL, "call(function, *args): with what it allocates in the arena"},
     {"prefer", arena_prefer, METH_NOARGS, "make UntypedStorage._new_shared of this process allocate here"},
     {"close", arena_close, METH_NOARGS, "close the descriptor; mappings stay"},
     {}};

@@ -10,6 +10,8 @@
 
 namespace rl {
 
+bool (*allocate_elsewhere)(Storage*, size_t) = nullptr;
+
 namespace {
 
 // CPU storages themselves come from a free list too: one is made per op.
@@ -82,6 +84,7 @@ bool allocate(Storage* s, size_t nbytes) {
     s->release = release_plugged;
     return !PyErr_Occurred();
   }
+  if (allocate_elsewhere && allocate_elsewhere(s, nbytes)) return true;
   Lent lent = arena_take(nbytes);
   s->data = lent.data, s->capacity = lent.capacity, s->context = lent.block;
   if (!s->data) {

@@ -25,6 +25,10 @@ struct Storage {
   void destroy();
 };
 
+// Asked first for the memory of a new CPU storage, where it is set: fills in `data`, `release` and what that needs, or
+// returns false. Workers of a data loader use it to have batches made where the loader reads them.
+extern bool (*allocate_elsewhere)(Storage*, size_t nbytes);
+
 // New storage of `nbytes` on `device`; null with a Python MemoryError/RuntimeError set on failure. Holds the lock.
 Storage* storage_new(size_t nbytes, Device device);
 // Wraps memory owned elsewhere; `release` is called when the last tensor dies.

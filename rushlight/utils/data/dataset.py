@@ -3,7 +3,8 @@
 Enters: tensors, other datasets, indices. Leaves: samples, one at a time or (`__getitems__`) one list per batch.
 Refuses: tensors or datasets of unequal lengths, splits that do not add up. Nothing here copies data before it is asked
 for. `TensorDataset` and `Subset` also answer `_fetch_batch`, the loader's shortcut from a list of indices to a collated
-batch without making the samples in between; they decline whenever a sample would not be a plain row.
+batch without making the samples in between (`call` is how functions that make it are to be called); they decline
+whenever a sample would not be a plain row.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ import bisect
 import itertools
 import math
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from operator import getitem
 from typing import Any, Generic, Iterable, TypeVar  # noqa: UP035 - typing's Iterable may follow a Generic base
 
 from ..._C import Generator, Tensor, default_generator
@@ -68,7 +70,7 @@ class TensorDataset(Dataset[tuple[Tensor, ...]]):
     def __len__(self) -> int:
         return self.tensors[0].size(0)
 
-    def _fetch_batch(self, indices: list, make_out: Any) -> list[Tensor] | None:
+    def _fetch_batch(self, indices: list, call: Callable) -> list[Tensor] | None:
         """What collating `self[i] for i in indices` gives, by one gather per tensor; None where rows are not plain."""
         if type(self).__getitem__ is not TensorDataset.__getitem__ or not all(_has_plain_rows(t) for t in self.tensors):
             return None
@@ -76,11 +78,7 @@ class TensorDataset(Dataset[tuple[Tensor, ...]]):
         if {*map(type, indices)} != {int} or min(indices) < -len(self) or max(indices) >= len(self):
             return None
         at = tensor(indices)
-        if make_out is None:
-            return [t[at] for t in self.tensors]
-        if min(indices) < 0:
-            at = at % len(self)
-        return [find_op("index_select")(t, 0, at, out=make_out((len(indices), *t.shape[1:]), t.dtype)) for t in self.tensors]
+        return [call(getitem, t, at) for t in self.tensors]
 
 
 def _has_plain_rows(t: Any) -> bool:
@@ -219,12 +217,12 @@ class Subset(Dataset[_T_co]):
             return self.dataset.__getitems__(chosen)  # type: ignore[attr-defined]
         return [self.dataset[i] for i in chosen]
 
-    def _fetch_batch(self, indices: list, make_out: Any) -> Any:
+    def _fetch_batch(self, indices: list, call: Callable) -> Any:
         """The collated batch, where `dataset` has a shortcut to it; else None."""
         inner = getattr(self.dataset, "_fetch_batch", None)
         if inner is None or type(self).__getitems__ is not Subset.__getitems__:
             return None
-        return inner([self.indices[i] for i in indices], make_out)
+        return inner([self.indices[i] for i in indices], call)
 
     def __len__(self) -> int:
         return len(self.indices)

@@ -24,8 +24,12 @@ from ....shape import strided
 np_str_obj_array_pattern = re.compile(r"[SaUO]")
 default_collate_err_msg_format = "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {}"
 
-# Makes an empty tensor of a shape and dtype in memory the loader's process sees; None outside worker processes.
-shared_empty: Callable[[tuple[int, ...], Any], Tensor] | None = None
+# In a worker process: calls a function so that the tensors it makes are in memory the loader's process sees.
+call_in_shared: Callable[..., Any] | None = None
+
+
+def _call(function: Callable, *args: Any) -> Any:
+    return function(*args) if call_in_shared is None else call_in_shared(function, *args)
 
 
 # --- containers ---------------------------------------------------------------------------------------------------------
@@ -124,9 +128,7 @@ def collate_tensor_fn(batch: Sequence[Tensor], *, collate_fn_map: dict | None = 
             f"Batches of {kind} tensors are not currently supported by the default collate_fn; "
             "please provide a custom collate_fn to handle them appropriately."
         )
-    if shared_empty is None or not elem.is_cpu or any(t.requires_grad or t.dtype is not elem.dtype for t in batch):
-        return find_op("stack")(batch, 0)
-    return find_op("stack")(batch, 0, out=shared_empty((len(batch), *elem.shape), elem.dtype))
+    return _call(find_op("stack"), batch, 0)
 
 
 def collate_numpy_array_fn(batch: Sequence[Any], *, collate_fn_map: dict | None = None) -> Any:
@@ -138,15 +140,19 @@ def collate_numpy_array_fn(batch: Sequence[Any], *, collate_fn_map: dict | None 
 
 
 def collate_numpy_scalar_fn(batch: Sequence[Any], *, collate_fn_map: dict | None = None) -> Tensor:
-    return as_tensor(batch)
+    return _call(as_tensor, batch)
 
 
-def collate_float_fn(batch: Sequence[float], *, collate_fn_map: dict | None = None) -> Tensor:
+def _doubles(batch: Sequence[float]) -> Tensor:
     return tensor(batch, dtype=float64)
 
 
+def collate_float_fn(batch: Sequence[float], *, collate_fn_map: dict | None = None) -> Tensor:
+    return _call(_doubles, batch)
+
+
 def collate_int_fn(batch: Sequence[int], *, collate_fn_map: dict | None = None) -> Tensor:
-    return tensor(batch)
+    return _call(tensor, batch)
 
 
 def collate_str_fn(batch: Any, *, collate_fn_map: dict | None = None) -> Any:

@@ -58,7 +58,7 @@ class _MapDatasetFetcher(_BaseDatasetFetcher):
         if not self.auto_collation:
             return self.collate_fn(dataset[index])
         if hasattr(dataset, "_fetch_batch") and _collate.collates_tensors_plainly(self.collate_fn):
-            batch = dataset._fetch_batch(index, _collate.shared_empty)
+            batch = dataset._fetch_batch(index, _collate._call)
             if batch is not None:
                 return batch
         if getattr(dataset, "__getitems__", None):

@@ -244,7 +244,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
                 except EOFError:
                     self._raise_dead(worker)
                 if payload is not None:
-                    return worker, pickle.loads(payload)
+                    return worker, channel.decode(payload)
             self._wait(workers, deadline)
 
     def _wait(self, workers: list[int], deadline: float | None) -> None:

@@ -15,7 +15,7 @@ import signal
 import sys
 from typing import Any
 
-from ...._C import Generator, SharedArena, Tensor, default_generator, empty, end_with_parent, set_num_threads
+from ...._C import Generator, SharedArena, default_generator, end_with_parent, set_num_threads
 from ....errors import ExceptionWrapper
 from . import collate as _collate
 from .fetch import _DatasetKind
@@ -146,24 +146,6 @@ def _seed_all(base_seed: int, worker_id: int) -> int:
 # --- the loop -------------------------------------------------------------------------------------------------------------
 
 
-def _make_shared_empty(arena: SharedArena) -> Any:
-    def shared_empty(shape: tuple[int, ...], dtype: Any) -> Tensor:
-        nbytes = dtype.itemsize
-        for n in shape:
-            nbytes *= n
-        storage = arena.new(nbytes)
-        if storage is None:
-            return empty(shape, None, dtype, "cpu")
-        made = empty((0,), None, dtype, "cpu")
-        stride = [1] * len(shape)
-        for i in range(len(shape) - 2, -1, -1):
-            stride[i] = stride[i + 1] * max(shape[i + 1], 1)
-        made._set_storage(storage, 0, shape, tuple(stride))
-        return made
-
-    return shared_empty
-
-
 class _Worker:
     """One worker's state: its pipes, its part of the dataset, whether its stream has ended."""
 
@@ -189,7 +171,7 @@ class _Worker:
         seed = _seed_all(setup.base_seed, setup.worker_id)
         setup.seed_datapipe(setup.shared_seed)
         _worker_info = WorkerInfo(setup.worker_id, setup.num_workers, seed, setup.dataset)
-        _collate.shared_empty = _make_shared_empty(self.arena)
+        _collate.call_in_shared = self.arena.call
         self.arena.prefer()  # collate functions of libraries make shared storages themselves
         try:
             if setup.init_fn is not None:
@@ -232,16 +214,16 @@ class _Worker:
         from .channel import encode, frame, write_all
 
         try:
-            payload = encode((task, data), self.arena, self.key)
+            payload = encode(task, data, self.arena, self.key)
         except Exception:
             problem = ExceptionWrapper(where=self.where)
             if isinstance(data, ExceptionWrapper):  # a class that cannot be named elsewhere: its text still can
                 problem.exc_type, problem.exc_msg = RuntimeError, data.exc_msg
             try:
-                payload = encode((task, problem), self.arena, self.key)
+                payload = encode(task, problem, self.arena, self.key)
             except Exception:
                 problem.exc_type = RuntimeError
-                payload = encode((task, problem), self.arena, self.key)
+                payload = encode(task, problem, self.arena, self.key)
         write_all(self.results, frame(payload))
 
     def resume(self, message: _ResumeIteration) -> None:
