@@ -136,7 +136,10 @@ class Rule:
         if is_recorded(hyper):
             left: list[int] | None = list(range(len(params)))
         else:
-            left = self.kernel(choices, "grad_scale" in hyper)(params, grads, state, hyper)
+            kernel = self.kernel(choices, "grad_scale" in hyper)
+            left = kernel(params, grads, state, hyper)
+            if left and "grad_scale" not in hyper:   # a scaled gradient is written back: a copy would not do
+                left = retry_with_copies(kernel, params, grads, state, hyper, left)
         for i in left or ():
             self.update_with_ops(params[i], grads[i], state.get(params[i]), hyper, choices)
 
@@ -159,6 +162,17 @@ class Rule:
         new = self.expr(TensorMath, choices, numbers, reads[0], grad, *reads[1:])
         for target, value in zip(tensors, new, strict=True):
             target.copy_(value)
+
+
+def retry_with_copies(kernel: Any, params: list[Tensor], grads: list[Tensor], state: dict, hyper: dict[str, Any], left: list[int]) -> list[int]:
+    """Run the kernel on what was left only because gradients are laid out otherwise than their parameters."""
+    odd = [i for i in left if grads[i].shape == params[i].shape and grads[i].stride() != params[i].stride()]
+    if not odd:
+        return left
+    copies = [find_op("empty_like")(params[i], dtype=grads[i].dtype).copy_(grads[i]) for i in odd]
+    again = kernel([params[i] for i in odd], copies, state, hyper) or ()
+    done = set(odd) - {odd[k] for k in again}
+    return [i for i in left if i not in done]
 
 
 def is_recorded(hyper: dict[str, Any]) -> bool:

@@ -89,6 +89,19 @@ def test_mixed_dtypes_and_layouts_in_one_group() -> None:
         assert rl.allclose(p, b - 0.5 * g - 0.5 * (0.5 * g + g), rtol=near, atol=near)
 
 
+def test_gradients_laid_out_otherwise_go_through_the_kernel(monkeypatch) -> None:
+    rl.manual_seed(4)
+    p = rl.nn.Parameter(rl.randn(2, 3, 4, 4).to(memory_format=rl.channels_last))
+    q = rl.nn.Parameter(p.detach().contiguous())
+    monkeypatch.setattr(type(RULE), "update_with_ops", None)   # not needed
+    a, b = optim.AdamW([p], lr=0.1), optim.AdamW([q], lr=0.1)
+    for _ in range(3):
+        p.grad = q.grad = rl.randn(2, 3, 4, 4)
+        a.step()
+        b.step()
+    assert rl.allclose(p, q, rtol=1e-6, atol=1e-7) and a.state[p]["exp_avg"].stride() == p.stride()
+
+
 def test_versions_of_parameters_rise() -> None:
     p = make(3)
     loss = (p * p).sum()
