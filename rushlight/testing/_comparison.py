@@ -495,7 +495,8 @@ def assert_allclose(
     actual: Any, expected: Any, rtol: float | None = None, atol: float | None = None, equal_nan: bool = True, msg: str = ""
 ) -> None:
     """The older, looser comparison: dtypes may differ and NaNs agree. Deprecated in favour of `assert_close`."""
-    warnings.warn("`torch.testing.assert_allclose()` is deprecated since 1.12; use `torch.testing.assert_close()` instead.", FutureWarning, stacklevel=2)
+    message = "`torch.testing.assert_allclose()` is deprecated since 1.12; use `torch.testing.assert_close()` instead."
+    warnings.warn(message, FutureWarning, stacklevel=2)
     if not isinstance(actual, Tensor):
         actual = tensor(actual)
     if not isinstance(expected, Tensor):

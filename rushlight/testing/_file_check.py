@@ -129,7 +129,8 @@ class FileCheck:
             breaks = text.count("\n", end, span[0])
             if breaks != (check.kind == "CHECK-NEXT"):
                 where = "the next line" if check.kind == "CHECK-NEXT" else "the same line"
-                raise RuntimeError(f'Expected to find "{check.text}" on {where}, but it is {breaks} lines below\n{_marked(text, *span)}\nFrom {check}\n')
+                found = f'Expected to find "{check.text}" on {where}, but it is {breaks} lines below'
+                raise RuntimeError(f"{found}\n{_marked(text, *span)}\nFrom {check}\n")
         return span
 
     @staticmethod
@@ -154,7 +155,8 @@ class FileCheck:
         for check in checks:
             place = text.find(check.text, start, end)
             if place >= 0:
-                raise RuntimeError(f'Expected to not find "{check.text}" but found it\n{_marked(text, place, place + len(check.text))}\nFrom {check}\n')
+                shown = _marked(text, place, place + len(check.text))
+                raise RuntimeError(f'Expected to not find "{check.text}" but found it\n{shown}\nFrom {check}\n')
 
 
 def _is_highlighted(text: str, place: int, length: int) -> bool:

@@ -114,7 +114,10 @@ def test_volume_change_is_the_jacobians(name):
 
 
 @settings(max_examples=30, deadline=None)
-@given(st.lists(st.floats(-8, 8), min_size=3, max_size=3), st.sampled_from(["exp", "sigmoid", "tanh", "softplus", "affine", "stick_breaking", "corr_cholesky", "power"]))
+@given(
+    st.lists(st.floats(-8, 8), min_size=3, max_size=3),
+    st.sampled_from(["exp", "sigmoid", "tanh", "softplus", "affine", "stick_breaking", "corr_cholesky", "power"]),
+)
 def test_round_trip(values, name):
     transform = TRANSFORMS[name][0](rl)
     x = rl.tensor(values, dtype=rl.float64) / 3
