@@ -158,8 +158,11 @@ bool storage_resize(Storage* s, size_t nbytes) {
 PyTypeObject* StorageType;
 
 PyObject* storage_object(Storage* s) {
+  // One object per storage: pickle and deepcopy recognise what is shared by identity.
+  if (s->face) return Py_NewRef(s->face);
   auto* o = PyObject_New(StorageObject, StorageType);
   if (!o) return nullptr;
+  s->face = reinterpret_cast<PyObject*>(o);
   s->retain();
   o->storage = s;
   o->weakrefs = nullptr;
@@ -170,6 +173,7 @@ static Storage* self_storage(PyObject* self) { return reinterpret_cast<StorageOb
 
 static void storage_dealloc(PyObject* self) {
   auto* o = reinterpret_cast<StorageObject*>(self);
+  o->storage->face = nullptr;
   if (o->weakrefs) PyObject_ClearWeakRefs(self);
   o->storage->drop();
   PyTypeObject* type = Py_TYPE(self);

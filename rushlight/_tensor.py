@@ -35,10 +35,11 @@ def _warn_of_hooks(t: Tensor) -> None:
 
 def _reduce_plain(t: Tensor) -> tuple:
     """The function and the arguments that make `t` again, its class and attributes left out."""
-    if isinstance(t, _sparse.SparseTensor):
-        return _reduce_sparse(t)
-    if isinstance(t, _nested.NestedTensor):
-        return _reduce_nested(t)
+    if type(t) is not Tensor:
+        if isinstance(t, _sparse.SparseTensor):
+            return _reduce_sparse(t)
+        if isinstance(t, _nested.NestedTensor):
+            return _reduce_nested(t)
     geometry = (tuple(t.shape), tuple(t.stride()))
     if t.is_meta:
         return _utils._rebuild_meta_tensor_no_storage, (t.dtype, *geometry, t.requires_grad)
@@ -74,16 +75,16 @@ def _reduce_nested(t: Any) -> tuple:
     return _utils._rebuild_nested_tensor, (buffer, *numbers)
 
 
-def reduce_tensor(self: Tensor, protocol: int) -> tuple:
+def reduce_tensor(self: Tensor, protocol: int = 2) -> tuple:
     """`Tensor.__reduce_ex__`."""
     if type(self) is Tensor:
         state = self.__dict__
+        if not state:
+            return _reduce_plain(self)
     elif isinstance(self, (_sparse.SparseTensor, _nested.NestedTensor)):
         return _reduce_plain(self)
     else:
         state = _utils._get_obj_state(self)
-    if type(self) is Tensor and not state:
-        return _reduce_plain(self)
     function, args = _reduce_plain(self)
     return _rebuild_from_type_v2, (function, getattr(type(self), "_pickled_as", type(self)), args, state)
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from importlib import import_module
 from io import BytesIO
 from typing import Any
-from weakref import WeakValueDictionary, finalize
+from weakref import finalize
 
 from . import _C
 from ._C import Tensor, UntypedStorage
@@ -24,15 +24,12 @@ STORAGE_DTYPES: dict[str, _C.dtype] = {
 }  # fmt: skip
 STORAGE_NAMES: dict[_C.dtype, str] = {dtype: name for name, dtype in STORAGE_DTYPES.items()}
 
-# One Python face per storage while anyone looks at it: pickle and deepcopy recognise shared objects by identity.
-_faces: WeakValueDictionary[int, UntypedStorage] = WeakValueDictionary()
 _mapped_files: dict[int, str] = {}    # address of a mapping -> name of the file
 
 
 def face_of(t: Tensor) -> UntypedStorage:
     """The storage of `t`, the same object every time as long as one is held."""
-    storage = t.untyped_storage()
-    return _faces.setdefault(storage._cdata, storage)
+    return t.untyped_storage()
 
 
 def _over(storage: UntypedStorage, dtype: _C.dtype) -> Tensor:

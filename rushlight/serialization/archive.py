@@ -224,13 +224,16 @@ class PyTorchFileReader:
             raise _bad(f"the checksum of {name!r} is wrong")
         return data
 
-    def read_into(self, name: str, target: memoryview) -> None:
-        """The first bytes of a record, put where a storage keeps them. Their sum is not checked: PyTorch does not either."""
-        entry = self.entry(name)
+    def size_of(self, name: str) -> int:
+        """How many bytes the directory says a record has."""
+        return self._entries[name].size
+
+    def read_into(self, entry: Entry, target: memoryview, at: int = 0) -> None:
+        """Bytes of a record from `at` on, put where a storage keeps them. Their sum is not checked: PyTorch does not either."""
         if entry.method == _DEFLATED:
-            target[:] = memoryview(_inflate(self.source.read(entry.start, entry.packed), entry))[: target.nbytes]
-        elif self.source.read_into(entry.start, target) != target.nbytes:
-            raise _bad(f"the record {name!r} is cut short")
+            target[:] = memoryview(_inflate(self.source.read(entry.start, entry.packed), entry))[at : at + target.nbytes]
+        elif self.source.read_into(entry.start + at, target) != target.nbytes:
+            raise _bad(f"the record {entry.name!r} is cut short")
 
     def serialization_id(self) -> str:
         name = ".data/serialization_id"

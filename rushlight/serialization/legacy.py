@@ -7,6 +7,8 @@ from the file runs, sizes are checked against what is there. Refuses other magic
 from __future__ import annotations
 
 import io
+import mmap
+import os
 import pickle
 import struct
 import sys
@@ -20,20 +22,33 @@ from . import options
 from .locations import restore_of
 from .read import _dtype_of, _text, unpickler_of
 from .restricted import Unpickler as RestrictedUnpickler
+from .sources import FileSource
 from .write import MAGIC_NUMBER, PROTOCOL_VERSION
+
+_SYSTEM_FILES = (io.BufferedReader, io.FileIO, io.BufferedRandom)
 
 
 class _Stream:
-    """Pickles read one after another from a file, and raw bytes between them."""
+    """Pickles read one after another from a file, and raw bytes between them.
+
+    The safe reader works on a buffer: the memory of a file in memory, the mapping of one of the system, else all that is left.
+    """
 
     def __init__(self, file: Any, pickle_module: Any, load_args: dict) -> None:
         self.file, self._module, self._args = file, pickle_module, load_args
-        self._start = file.tell()
-        # The safe reader works on a buffer: of a file in memory it is that memory, of others all that is left of them.
-        self._data = None
+        self._data: Any = None
+        self._at = file.tell()
+        self._raw = file if type(file) in _SYSTEM_FILES else None
         if pickle_module is None:
-            self._data = bytes(file.getbuffer()[self._start :]) if isinstance(file, io.BytesIO) else file.read()
+            self._data = self._buffer()
+
+    def _buffer(self) -> Any:
+        if isinstance(self.file, io.BytesIO):
+            return self.file.getvalue()
+        if self._raw is not None and os.fstat(self.file.fileno()).st_size:
+            return mmap.mmap(self.file.fileno(), 0, access=mmap.ACCESS_READ)
         self._at = 0
+        return self.file.read()
 
     def next(self, persistent_load: Any = None) -> Any:
         """The next pickle's object."""
@@ -44,16 +59,29 @@ class _Stream:
             return made
         return unpickler_of(self._module, self.file, persistent_load or _no_storages, self._args).load()
 
-    def read(self, size: int) -> memoryview:
+    def read(self, size: int) -> Any:
         """The next bytes as they are."""
         if self._data is None:
-            data = memoryview(self.file.read(size))
+            data = self.file.read(size)
         else:
             data = memoryview(self._data)[self._at : self._at + size]
             self._at += size
-        if data.nbytes < size:
-            raise EOFError(f"unexpected end of file: {size} bytes were announced, {data.nbytes} are there. The file was cut short.")
+        if len(data) < size:
+            raise EOFError(f"unexpected end of file: {size} bytes were announced, {len(data)} are there. The file was cut short.")
         return data
+
+    def fill(self, storage: UntypedStorage) -> None:
+        """The next bytes, into a storage."""
+        if self._raw is None:
+            storage.write(self.read(storage.nbytes()))
+            return
+        if self._data is None:
+            self._at = self.file.tell()
+        if FileSource(self.file.fileno()).read_into(self._at, memoryview(storage)) != storage.nbytes():
+            raise EOFError(f"unexpected end of file: {storage.nbytes()} bytes were announced. The file was cut short.")
+        self._at += storage.nbytes()
+        if self._data is None:
+            self.file.seek(self._at)
 
     def left(self) -> int:
         """How many bytes there are still."""
@@ -64,6 +92,11 @@ class _Stream:
         end = self.file.tell()
         self.file.seek(here)
         return end - here
+
+    def finish(self) -> None:
+        """Leave the file behind what was read: another object may follow."""
+        if self._data is not None and (self._raw is not None or isinstance(self.file, io.BytesIO)):
+            self.file.seek(self._at)
 
 
 def _no_storages(saved: Any) -> Any:
@@ -125,7 +158,7 @@ class _Deferred:
             if count * typed.dtype.itemsize != host.nbytes():
                 raise RuntimeError(f"load: storage {key!r} has {count} elements, but {host.nbytes() // typed.dtype.itemsize} were announced")
             if count:
-                host.write(self._stream.read(host.nbytes()))
+                self._stream.fill(host)
             if is_little != (sys.byteorder == "little"):
                 host.byteswap(typed.dtype)
             if typed.untyped() != host and typed.device.type != "meta":
@@ -156,6 +189,7 @@ def _legacy_load(f: Any, map_location: Any, pickle_module: Any, **pickle_load_ar
             _utils._validate_loaded_sparse_tensors()
     finally:
         ongoing.map_location, ongoing.unchecked = before, None
+    stream.finish()
     return made
 
 
@@ -185,7 +219,8 @@ def _load_tar(f: Any, map_location: Any, pickle_module: Any, load_args: dict) ->
         if not 0 <= count * dtype.itemsize <= stream.left():
             raise RuntimeError(f"load: storage {key!r} claims to have {count} elements, more than the file holds")
         host = UntypedStorage(count * dtype.itemsize)
-        host.write(stream.read(host.nbytes())) if count else None
+        if count:
+            stream.fill(host)
         stored[key] = TypedStorage(wrap_storage=restore(host, _text(location)), dtype=dtype)
     for _ in range(_count(stream.next())):
         target, root, offset, size = stream.next()

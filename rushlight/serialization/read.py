@@ -30,6 +30,7 @@ from .write import _check_dill_version
 _TRUST = ("Loading with weights_only=False will likely succeed, but it can execute arbitrary code. Do it only if you got the file from "
           "a trusted source.")  # fmt: skip
 _LARGE = 1 << 18         # records from this size on are read by threads, ahead of being asked for
+_PIECE = 1 << 23
 _TRUE = ("1", "y", "yes", "true")
 
 
@@ -153,46 +154,43 @@ def _check_byte_order(zip_file: PyTorchFileReader) -> bool:
 
 
 class _Prefetch:
-    """Reads the large records on threads of its own, in the order of the file, so that they are there when asked for."""
+    """Reads the large records on threads of its own, piece by piece in the order of the file, so that they are there when asked for."""
 
     def __init__(self, archive: PyTorchFileReader) -> None:
         self._archive = archive
-        self._waiting: dict[str, tuple[UntypedStorage, threading.Lock]] = {}
-        self._errors: dict[str, BaseException] = {}
-        large = [e for e in archive._entries.items() if e[0].startswith("data/") and e[1].size >= _LARGE]
-        self._left = iter(large)
+        self._waiting: dict[str, _Awaited] = {}
         self._claim = threading.Lock()
         self._stop = False
-        count = min(4, os.cpu_count() or 1, len(large)) if archive.source.is_parallel else 0
-        if count:
-            for name, entry in large:
-                lock = threading.Lock()
-                lock.acquire()
-                self._waiting[name] = (UntypedStorage(entry.size), lock)
-        self._threads = [threading.Thread(target=self._work, daemon=True) for _ in range(count)]
+        pieces = []
+        if archive.source.is_parallel:
+            for name in archive.get_all_records():
+                if name.startswith("data/") and archive.size_of(name) >= _LARGE:
+                    record = self._waiting[name] = _Awaited(archive.entry(name))
+                    pieces += [(record, at) for at in record.starts]
+        self._left = iter(pieces)
+        self._threads = [threading.Thread(target=self._work, daemon=True) for _ in range(min(4, os.cpu_count() or 1, len(pieces)))]
 
     def _work(self) -> None:
         while not self._stop:
             with self._claim:
-                name, _ = next(self._left, ("", None))
-            if not name:
+                record, at = next(self._left, (None, 0))
+            if record is None:
                 return
-            storage, lock = self._waiting[name]
-            try:
-                self._archive.read_into(name, memoryview(storage))
-            except BaseException as error:  # raised again where the record is asked for
-                self._errors[name] = error
-            lock.release()
+            record.read(self._archive, at)
+            with self._claim:
+                record.missing -= 1
+                if not record.missing:
+                    record.done.release()
 
     def take(self, name: str) -> UntypedStorage | None:
         """The storage with the record's bytes, if this is one of those read ahead."""
-        found = self._waiting.pop(name, None)
-        if found is None:
+        record = self._waiting.pop(name, None)
+        if record is None:
             return None
-        found[1].acquire()
-        if name in self._errors:
-            raise self._errors[name]
-        return found[0]
+        record.done.acquire()
+        if record.error is not None:
+            raise record.error
+        return record.storage
 
     def __enter__(self) -> _Prefetch:
         for thread in self._threads:
@@ -203,6 +201,27 @@ class _Prefetch:
         self._stop = True
         for thread in self._threads:
             thread.join()
+
+
+class _Awaited:
+    """A record on its way into a storage; `done` is free when all of its pieces have come."""
+
+    def __init__(self, entry: Entry) -> None:
+        self.entry = entry
+        self.storage = UntypedStorage(entry.size)
+        self.view = memoryview(self.storage)
+        # What is compressed comes as a whole.
+        self.starts = range(0, entry.size, _PIECE) if not entry.method else range(1)
+        self.missing = len(self.starts)
+        self.error: BaseException | None = None
+        self.done = threading.Lock()
+        self.done.acquire()
+
+    def read(self, archive: PyTorchFileReader, at: int) -> None:
+        try:
+            archive.read_into(self.entry, self.view[at : at + _PIECE] if not self.entry.method else self.view, at)
+        except BaseException as error:  # raised again where the record is asked for
+            self.error = error
 
 
 class _ArchiveStorages:
@@ -252,7 +271,7 @@ class _ArchiveStorages:
             return ready if ready.nbytes() == nbytes else ready[:nbytes]
         storage = UntypedStorage(nbytes)
         if nbytes:
-            self._archive.read_into(name, memoryview(storage))
+            self._archive.read_into(entry, memoryview(storage))
         return storage
 
     def _mapped(self, entry: Entry, nbytes: int) -> UntypedStorage:

@@ -18,6 +18,7 @@ from typing import Any
 
 from .. import _C, storage as storages
 from .._C import UntypedStorage
+from .._tensor import reduce_tensor
 from ..storage import TypedStorage, legacy_class
 from . import options
 from .archive import PyTorchFileWriter, archive_name_of
@@ -106,7 +107,7 @@ def _pickled(obj: object, describe: Callable[[Any], tuple], pickle_module: Any, 
     known = known if isinstance(known, Mapping) else copyreg.dispatch_table
 
     class Pickler(pickle_module.Pickler):
-        dispatch_table = {**known, _C.Op: reduce_op}
+        dispatch_table = {**known, _C.Op: reduce_op, _C.Tensor: reduce_tensor}
 
         def persistent_id(self, item: Any) -> tuple | None:
             kind = type(item)

@@ -115,7 +115,7 @@ def test_several_objects_in_one_old_file_and_an_offset():
         rushlight.save({"k": k, "t": rushlight.full((2,), k)}, file, _use_new_zipfile_serialization=False)
     file.seek(6)
     for k in range(3):
-        assert rushlight.load(file, weights_only=False)["k"] == k
+        assert rushlight.load(file, weights_only=k % 2 == 0)["k"] == k
     zipped = io.BytesIO()
     rushlight.save(rushlight.ones(2), zipped)
     shifted = io.BytesIO(b"12345" + zipped.getvalue())
