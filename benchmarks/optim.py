@@ -41,7 +41,7 @@ optimizer.zero_grad()
 """
 
 # Words moved per element of a parameter: all tensors read, all but the gradient written.
-WORDS = {"SGD": 3, "SGD momentum": 5, "AdamW": 7, "Adam amsgrad": 9}
+WORDS = {"copy": 2, "SGD": 3, "SGD momentum": 5, "AdamW": 7, "Adam amsgrad": 9}
 MADE = {
     "SGD": "torch.optim.SGD(params, lr=1e-3{})",
     "SGD momentum": "torch.optim.SGD(params, lr=1e-3, momentum=0.9{})",
@@ -71,6 +71,10 @@ ALONE = Group("optim_step", "optimizer.step() alone, the same MLP", tuple(
     for name in ("SGD", "AdamW", "RMSprop", "NAdam")), worst_bar=4.0)  # fmt: skip
 
 
+COPY = Group("optim_floor", f"The floor: a copy of {ELEMENTS:,} floats", (
+    Case("copy", "y.copy_(x)", f"x = torch.zeros({ELEMENTS})\ny = torch.ones({ELEMENTS})"),))
+
+
 def rates(section: Section) -> Section:
     """Add the memory rate each library reached."""
     for row in section.rows:
@@ -81,5 +85,5 @@ def rates(section: Section) -> Section:
 
 
 def run(session: Session) -> list[Section]:
-    large = [rates(session.compare(group)) for group in (ADAMW, OTHERS)]
+    large = [rates(session.compare(group)) for group in (COPY, ADAMW, OTHERS)]
     return [*large, *(session.compare(group) for group in (SMALL, STEPS, ALONE))]

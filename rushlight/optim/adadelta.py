@@ -28,7 +28,7 @@ class AdadeltaRule(Rule):
         grad = -grad if maximize else grad
         grad = grad + n.weight_decay * param if decays else grad
         square = n.rho * square + n.rest * grad * grad
-        delta = s.sqrt(deltas + n.eps) / s.sqrt(square + n.eps) * grad
+        delta = s.near_div(s.sqrt(deltas + n.eps), s.sqrt(square + n.eps)) * grad
         return param - n.lr * delta, square, n.rho * deltas + n.rest * delta * delta
 
 

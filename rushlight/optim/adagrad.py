@@ -29,7 +29,7 @@ class AdagradRule(Rule):
         grad = -grad if maximize else grad
         grad = grad + n.weight_decay * param if decays else grad
         total = total + grad * grad
-        return param - n.lr * grad / (s.sqrt(total) + n.eps), total
+        return param - n.lr * s.near_div(grad, s.sqrt(total) + n.eps), total
 
 
 RULE = AdagradRule()

@@ -30,7 +30,7 @@ class AdamaxRule(Rule):
         grad = grad + n.weight_decay * param if decays else grad
         mean = mean + n.beta1 * (grad - mean)
         largest = s.maximum(n.beta2 * largest, s.abs(grad) + n.eps)
-        return param - n.lr * mean / largest, mean, largest
+        return param - n.lr * s.near_div(mean, largest), mean, largest
 
 
 RULE = AdamaxRule()

@@ -36,7 +36,8 @@ class NAdamRule(Rule):
             grad = grad + n.weight_decay * param
         mean = mean + n.beta1 * (grad - mean)
         square = square + n.beta2 * (grad * grad - square)
-        return param - (n.along_grad * grad + n.along_mean * mean) / (s.sqrt(square) * n.correction + n.eps), mean, square
+        ahead = n.along_grad * grad + n.along_mean * mean
+        return param - s.near_div(ahead, s.sqrt(square) * n.correction + n.eps), mean, square
 
 
 RULE = NAdamRule()

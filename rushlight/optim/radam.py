@@ -41,7 +41,7 @@ class RAdamRule(Rule):
             grad = grad + n.weight_decay * param
         mean = mean + n.beta1 * (grad - mean)
         square = square + n.beta2 * (grad * grad - square)
-        scale = s.where(s.gt(n.factor, 0.0), n.factor / (s.sqrt(square) + n.eps), 1.0)
+        scale = s.where(s.gt(n.factor, 0.0), s.near_div(n.factor, s.sqrt(square) + n.eps), 1.0)
         return param - n.lr * mean * scale, mean, square
 
 

@@ -32,7 +32,7 @@ class RMSpropRule(Rule):
         if centered:
             mean = state[-1] + n.rest * (grad - state[-1])
             spread, rest = square - mean * mean, (mean,)
-        step = grad / (s.sqrt(spread) + n.eps)
+        step = s.near_div(grad, s.sqrt(spread) + n.eps)
         if not has_momentum:
             return param - n.lr * step, square, *rest
         buffer = n.momentum * state[0] + step
