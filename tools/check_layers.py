@@ -51,6 +51,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("_tensor",),
     ("tensor",),
     ("serialization",),
+    ("hub",),
     ("multiprocessing",),
     ("library",),
     ("special", "linalg", "fft", "signal", "masked", "nested", "sparse", "distributions"),

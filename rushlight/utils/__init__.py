@@ -2,7 +2,7 @@
 
 import importlib as _importlib
 
-_SUBMODULES = frozenset(("_python_dispatch", "_pytree", "checkpoint", "data", "hooks"))
+_SUBMODULES = frozenset(("_python_dispatch", "_pytree", "checkpoint", "data", "hooks", "serialization"))
 
 
 def __getattr__(name: str) -> object:

@@ -103,3 +103,16 @@ def test_a_wrong_hash_or_no_network_leaves_nothing(tmp_path, cache):
     with pytest.raises(URLError, match="file://"):
         hub.download_url_to_file("http://127.0.0.1:9/x.pth", str(tmp_path / "x.pth"))
     assert not list((cache / "checkpoints").iterdir()) and not (tmp_path / "x.pth").exists()
+
+
+def test_options_are_set_for_a_block(tmp_path):
+    from rushlight.utils.serialization import config
+
+    rushlight.save(rushlight.ones(2), tmp_path / "x.pt")
+    with config.patch("load.mmap", True):
+        assert config.load.mmap and rushlight.load(tmp_path / "x.pt").tolist() == [1, 1]
+    with config.patch({"save.compute_crc32": False}):
+        assert not rushlight.serialization.get_crc32_options()
+    assert not config.load.mmap and config.save.compute_crc32
+    with pytest.raises(AttributeError, match=r"save\.nothing"), config.patch("save.nothing", 1):
+        pass
