@@ -279,3 +279,21 @@ def test_near_quotients() -> None:
     finite = exact.isfinite()
     assert float(((out.double() - exact).abs() / exact.abs().clamp(min=1e-30))[finite].max()) < 2.5e-7
     assert rl.equal(out.isnan(), exact.isnan()) and rl.equal(out.isinf(), exact.isinf())
+
+
+def test_clipping_of_many_gradients() -> None:
+    rl.manual_seed(5)
+    ps = [make((3, 4)) for _ in range(40)]
+    for p in ps:
+        p.grad = rl.randn(3, 4)
+    ps[3].grad = rl.randn(4, 3).t()
+    ps[5].grad = ps[6].grad = rl.randn(3, 4)   # scaled once for each, as in PyTorch
+    before = [p.grad.clone() for p in ps]
+    total = rl.nn.utils.clip_grad_norm_(ps, 2.0)
+    assert rl.allclose(total, rl.cat([g.reshape(-1) for g in before]).norm())
+    factor = 2.0 / (total + 1e-6)
+    for i, (p, g) in enumerate(zip(ps, before, strict=True)):
+        assert rl.allclose(p.grad, g * factor ** (2 if i in (5, 6) else 1))
+    for p in ps[7:]:
+        p.grad = p.grad * 0
+    assert rl.nn.utils.clip_grad_norm_(ps[7:], 2.0).item() == 0

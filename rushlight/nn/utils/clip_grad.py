@@ -6,12 +6,14 @@ if asked to, norms that are not finite.
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections.abc import Iterable
 from typing import Any
 
 from ..._C import Tensor
 from ...autograd.grad_mode import no_grad
+from ...interop import tensor
 from ...op import find_op
 
 
@@ -25,7 +27,7 @@ def _grouped(tensors: list[Tensor]) -> list[list[Tensor]]:
     """By device and dtype: each group is one call over a list."""
     groups: dict[Any, list[Tensor]] = {}
     for t in tensors:
-        groups.setdefault((str(t.device), t.dtype), []).append(t)
+        groups.setdefault((t.device, t.dtype), []).append(t)
     return list(groups.values())
 
 
@@ -35,6 +37,29 @@ def _norms(group: list[Tensor], norm_type: float, foreach: bool | None) -> list[
     return list(find_op("_foreach_norm")(group, norm_type))
 
 
+def _side_by_side(norms: list[Tensor]) -> Tensor:
+    """The norms in one vector. A stack of hundreds is planned anew at each call: numbers on the host are gathered sooner."""
+    on_host = not any(type(n) is not Tensor or n.device.type != "cpu" or n.requires_grad or n.dtype is not norms[0].dtype for n in norms)
+    if len(norms) < 16 or not on_host:
+        return find_op("stack")(norms)
+    return tensor([n.item() for n in norms], dtype=norms[0].dtype)
+
+
+def _scale(grads: list[Tensor], factor: Tensor) -> list[Tensor]:
+    """Multiply in one kernel for all; those it does not take are returned."""
+    if type(factor) is not Tensor or factor.device.type != "cpu" or len({id(g) for g in grads}) != len(grads):
+        return grads
+    left = _scaling()(grads, grads, {}, factor.item())
+    return [grads[i] for i in left or ()]
+
+
+@functools.cache
+def _scaling() -> Any:
+    from ...op.multi_tensor import multi_tensor_update  # with the code generator, at the first use
+
+    return multi_tensor_update("scale", (), (), 1, lambda factor: (factor,), lambda s, tensors, numbers: {0: tensors[0] * numbers[0]})
+
+
 def get_total_norm(tensors: Any, norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None) -> Tensor:
     """The norm of all tensors as if they were one vector."""
     found = _tensors(tensors)
@@ -42,8 +67,9 @@ def get_total_norm(tensors: Any, norm_type: float = 2.0, error_if_nonfinite: boo
     if not found:
         return find_op("zeros")(())
     device = found[0].device
-    norms = [norm.to(device) for group in _grouped(found) for norm in _norms(group, norm_type, foreach)]
-    total = find_op("linalg_vector_norm")(find_op("stack")(norms), norm_type)
+    norms = [norm for group in _grouped(found) for norm in _norms(group, norm_type, foreach)]
+    norms = [norm if norm.device == device else norm.to(device) for norm in norms]
+    total = find_op("linalg_vector_norm")(_side_by_side(norms), norm_type)
     if error_if_nonfinite and not bool(total.isfinite()):
         raise RuntimeError(f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, so it cannot be clipped. To "
                            "disable this error and scale the gradients by the non-finite norm anyway, set `error_if_nonfinite=False`")  # fmt: skip
@@ -57,11 +83,9 @@ def clip_grads_with_norm_(parameters: Any, max_norm: float, total_norm: Tensor, 
         factor = (float(max_norm) / (total_norm + 1e-6)).clamp(max=1.0)
         for group in _grouped(grads):
             here = factor.to(group[0].device)
-            if foreach is False:
-                for g in group:
-                    g.mul_(here)
-            else:
-                find_op("_foreach_mul_")(group, here)
+            rest = group if foreach is False else _scale(group, here)
+            for g in rest:
+                g.mul_(here)
 
 
 def clip_grad_norm_(
