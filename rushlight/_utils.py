@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copyreg
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from importlib import import_module
 from typing import Any
 
@@ -218,6 +218,72 @@ def _unflatten_dense_tensors(flat: Tensor, tensors: Iterable[Tensor]) -> tuple[T
         made.append(flat.narrow(0, at, t.numel()).view(t.shape))
         at += t.numel()
     return tuple(made)
+
+
+def _take_tensors(tensors: Iterable[Tensor], size_limit: int) -> Iterator[list[Tensor]]:
+    """Lists of tensors of one dtype, each list up to about `size_limit` bytes."""
+    waiting: dict[Any, list[Tensor]] = {}
+    for t in tensors:
+        group = waiting.setdefault(t.dtype, [])
+        if group and sum(g.nbytes for g in group) + t.nbytes > size_limit:
+            yield waiting.pop(t.dtype)
+            group = waiting.setdefault(t.dtype, [])
+        group.append(t)
+    yield from (group for group in waiting.values() if group)
+
+
+def _reorder_tensors_as(tensors: Iterable[Tensor], ordered_tensors: Iterable[Tensor]) -> tuple[Tensor, ...]:
+    """`tensors`, sorted by dtype as `_take_tensors` leaves them, in the order of others of the same dtypes."""
+    by_dtype: dict[Any, list[Tensor]] = {}
+    for t in tensors:
+        by_dtype.setdefault(t.dtype, []).append(t)
+    queues = {dtype: iter(group) for dtype, group in by_dtype.items()}
+    return tuple(next(queues[t.dtype]) for t in ordered_tensors)
+
+
+# --- what libraries ask of this module ------------------------------------------------------------------------------------------
+
+
+def is_compiling() -> bool:
+    """Whether a compiler looks at the program now."""
+    return import_module(".compiler", __package__).is_compiling()
+
+
+class classproperty:  # noqa: N801 - PyTorch's name
+    """A property of the class itself."""
+
+    def __init__(self, func: Any) -> None:
+        self.func = func
+
+    def __get__(self, instance: Any, owner: Any) -> Any:
+        return self.func(owner)
+
+
+def _get_available_device_type() -> str | None:
+    """The accelerator of this machine: none."""
+    return None
+
+
+def _get_all_device_indices() -> list[int]:
+    """The accelerators of this machine: none."""
+    return []
+
+
+def _get_device_index(device: Any, optional: bool = False, allow_cpu: bool = False) -> int:
+    """The number of a device, or of the one a name means."""
+    if isinstance(device, int):
+        return device
+    if device is None or isinstance(device, (str, _C.device)):
+        device = None if device is None else _C.device(device)
+        if device is not None and device.type == "cpu":
+            if allow_cpu:
+                return -1
+            raise ValueError(f"Expected a non cpu device, but got: {device}")
+        if device is not None and device.index is not None:
+            return device.index
+        if optional:
+            return 0
+    raise ValueError(f"Expected a device with a specified index or an integer, but got: {device}")
 
 
 def _import_dotted_name(name: str) -> Any:

@@ -171,6 +171,14 @@ def _from_buffer(cls: type, *args: Any, dtype: _C.dtype = _C.uint8, byte_order: 
     return made
 
 
+def _to_cuda(self: Any, device: Any = None, non_blocking: bool = False) -> Any:
+    return self.to(device="cuda" if device is None else f"cuda:{device}" if isinstance(device, int) else device)
+
+
+def _pinned(self: Any, device: Any = "cuda") -> Any:
+    raise RuntimeError("pin_memory: there is no device here that could read pinned memory")
+
+
 def _converts(dtype: _C.dtype) -> Any:
     def convert(self: Any) -> TypedStorage:
         return _converted(self, dtype)
@@ -193,7 +201,7 @@ _METHODS: dict[str, Any] = {
     "untyped": lambda self: self, "new": lambda self: UntypedStorage(0, self.device), "cpu": lambda self: moved(self, "cpu"),
     "to": lambda self, *, device, non_blocking=False: moved(self, device), "byteswap": _byteswap, "get_device": lambda self: -1 if self.device.index is None else self.device.index,
     "type": lambda self, dtype=None, non_blocking=False: "rushlight.storage.UntypedStorage" if dtype is None else _converted(self, dtype),
-    "is_pinned": lambda self, device="cuda": False, "filename": property(lambda self: _mapped_files.get(self.data_ptr())),
+    "cuda": _to_cuda, "pin_memory": _pinned, "is_pinned": lambda self, device="cuda": False, "filename": property(lambda self: _mapped_files.get(self.data_ptr())),
     "from_file": classmethod(from_file), "from_buffer": classmethod(_from_buffer), "is_cuda": False, "is_hpu": False, "is_sparse": False,
     "is_sparse_csr": False, "__getitem__": _get, "__setitem__": _set, "__repr__": _text, "__reduce_ex__": _reduce_storage,
     "__deepcopy__": deepcopy_storage, "__iter__": lambda self: iter(self.tolist()), "__copy__": _clone, "__sizeof__": lambda self: 64 + self.nbytes(),
@@ -216,6 +224,7 @@ class TypedStorage:
     """A storage whose bytes are read as elements of one dtype."""
 
     is_sparse = is_hpu = False
+    cuda, pin_memory = _to_cuda, _pinned
 
     def __init__(self, *args: Any, wrap_storage: UntypedStorage | None = None, dtype: _C.dtype | None = None, device: Any = None, _internal: bool = False) -> None:
         self.dtype = dtype or _C.get_default_dtype()
@@ -409,9 +418,7 @@ class _LegacyStorageMeta(type):
 def legacy_class(name: str) -> type:
     """The class named after one dtype, made when first asked for."""
     if name not in _legacy:
-        body = {"dtype": STORAGE_DTYPES[name], "__module__": "rushlight", "from_file": classmethod(TypedStorage.from_file.__func__),
-                "from_buffer": classmethod(TypedStorage.from_buffer.__func__), "is_cuda": False}  # fmt: skip
-        _legacy[name] = _LegacyStorageMeta(name, (), body)
+        _legacy[name] = _LegacyStorageMeta(name, (TypedStorage,), {"dtype": STORAGE_DTYPES[name], "__module__": "rushlight", "is_cuda": False})
     return _legacy[name]
 
 
@@ -441,6 +448,11 @@ def _new_dtypes() -> set[_C.dtype]:
 
 
 _StorageBase = UntypedStorage
+_LegacyStorage = TypedStorage
+
+
+def _warn_typed_storage_removal(stacklevel: int = 2) -> None:
+    """PyTorch means to remove typed storages and says so; here they stay."""
 
 
 def __getattr__(name: str) -> Any:

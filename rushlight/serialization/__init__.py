@@ -18,12 +18,15 @@ from .._C import device as _device
 from .._utils import ongoing as _serialization_tls
 from ..shape import _get_layout
 from ..storage import TypedStorage, UntypedStorage
+from . import options as _options
 from .allowed import add_safe_globals, clear_safe_globals, get_safe_globals, safe_globals
 from .archive import PyTorchFileReader, PyTorchFileWriter, archive_name_of as _archive_name_of, is_zip as _starts_as_zip
 from .legacy import _legacy_load
 from .locations import (
     StorageType,
+    _registry as _package_registry,
     default_restore_location,
+    is_meta as _is_meta_location,
     location_tag,
     normalize_storage_type,
     register_package,
@@ -40,7 +43,14 @@ from .options import (
     set_default_mmap_options,
     skip_data,
 )
-from .read import _is_torchscript_zip, _load, _text as _maybe_decode_ascii, get_unsafe_globals_in_checkpoint, load
+from .read import (
+    UNSAFE_MESSAGE,
+    _is_torchscript_zip,
+    _load,
+    _text as _maybe_decode_ascii,
+    get_unsafe_globals_in_checkpoint,
+    load,
+)
 from .sources import (
     FileSink as _FileSink,
     check_seekable as _check_seekable,
@@ -56,6 +66,7 @@ FILE_LIKE = FileLike = str | os.PathLike | IO[bytes]
 MAP_LOCATION = Callable[[Any, str], Any] | _device | str | dict[str, str] | None
 STORAGE = TypedStorage | UntypedStorage
 STORAGE_KEY_SEPARATOR = ","
+IS_WINDOWS = False
 LONG_SIZE, INT_SIZE, SHORT_SIZE = 4, 4, 2
 
 
@@ -102,6 +113,22 @@ def _is_zipfile(f: Any) -> bool:
     head = f.read(4)
     f.seek(start)
     return _starts_as_zip(head)
+
+
+def _is_compressed_file(f: Any) -> bool:
+    return getattr(f, "__module__", None) in ("gzip",)
+
+
+def _should_read_directly(f: Any) -> bool:
+    """Whether a file object stands for plain bytes of the system."""
+    try:
+        return not _is_compressed_file(f) and f.fileno() >= 0
+    except (OSError, AttributeError):
+        return False
+
+
+def _get_storage_alignment() -> int:
+    return _options.save.storage_alignment
 
 
 def _open_file_like(name_or_buffer: Any, mode: str) -> Any:

@@ -27,7 +27,7 @@ from .sources import is_path, opened, source_of
 from .tensor_files import load_file
 from .write import _check_dill_version
 
-_TRUST = ("Loading with weights_only=False will likely succeed, but it can execute arbitrary code. Do it only if you got the file from "
+UNSAFE_MESSAGE = ("Loading with weights_only=False will likely succeed, but it can execute arbitrary code. Do it only if you got the file from "
           "a trusted source.")  # fmt: skip
 _LARGE = 1 << 18         # records from this size on are read by threads, ahead of being asked for
 _PIECE = 1 << 23
@@ -115,11 +115,11 @@ def _explained(run: Callable[[], Any]) -> Any:
         if "add_safe_globals" in said:
             advice = (
                 "Weights only load failed. This file can still be loaded, to do so you have two options, do those steps only if you trust the "
-                f"source of the checkpoint.\n\t(1) {_TRUST}\n\t(2) Alternatively, to load with `weights_only=True` please check the "
+                f"source of the checkpoint.\n\t(1) {UNSAFE_MESSAGE}\n\t(2) Alternatively, to load with `weights_only=True` please check the "
                 f"recommended steps in the following error message.\n\tWeightsUnpickler error: {said}"
             )
         else:
-            advice = f"Weights only load failed. {_TRUST}\nWeightsUnpickler error: {said}"
+            advice = f"Weights only load failed. {UNSAFE_MESSAGE}\nWeightsUnpickler error: {said}"
         raise pickle.UnpicklingError(advice) from error.__cause__
 
 
