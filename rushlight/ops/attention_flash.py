@@ -146,6 +146,31 @@ def panel_step(s: Sizes, slot: int, strides: tuple[int, ...], target: int, width
     return step([slot, target], [("b", s.batch), ("h", s.heads), ("p", s.panels)], [], 64, [call], max(1, COPIES // (width * s.panel)))
 
 
+class Gathered:
+    """Operands of a plan whose rows lie far apart, copied side by side first: products read them faster, by more than that costs."""
+
+    def __init__(self, sizes: Sizes, dtype: Any, next_slot: int) -> None:
+        self.sizes, self.dtype, self.next_slot = sizes, dtype, next_slot
+        self.slots: list[tuple] = []
+        self.steps: list[tuple] = []
+
+    def take(self, t: Any, slot: int, strides: dict[str, tuple[int, ...]], name: str) -> int:
+        """The slot where rows of `t` are dense, with its strides noted under `name`."""
+        shape, width = tuple(t.shape), t.shape[3]
+        if strides[name][2] <= width or shape[2] < 16:
+            return slot
+        own, made = strides[name], dense(shape)
+        b, h = Form.var("b"), Form.var("h")
+        places = [Block(k, (b * row[0] + h * row[1]) * self.sizes.size) for k, row in enumerate((own, made))]
+        bytes_of = self.sizes.size
+        call = Call(kernel("copy_rows", self.sizes.code), places, [width, bytes_of, bytes_of, own[2] * bytes_of, width * bytes_of], shape[2])
+        self.steps.append(step([slot, self.next_slot], [("b", shape[0]), ("h", shape[1])], [], 64, [call], max(1, COPIES // (shape[2] * width))))
+        self.slots.append(("temp", self.dtype, shape, None, -1, 0))
+        self.next_slot += 1
+        strides[name] = made
+        return self.next_slot - 1
+
+
 def over_panels(at: Places, make: Any) -> list[Any]:
     """A product for every panel of the block of keys: `make(c, cols, is_first)`."""
     first, c = make(Form(0), at.panel_cols(Form(0)), True), Form.var("c") + 1
@@ -153,8 +178,8 @@ def over_panels(at: Places, make: Any) -> list[Any]:
     return [first, Loop("c", KEYS // PANEL - 1, [When(at.panel_cols(c), [make(c, at.panel_cols(c), False)])])] if more else [first]
 
 
-def forward_step(s: Sizes, strides: dict[str, tuple[int, ...]]) -> tuple:
-    """The step filling result and logarithms. Slots: query, value, [mask], result, logarithms, transposed keys."""
+def forward_step(s: Sizes, strides: dict[str, tuple[int, ...]], value: int) -> tuple:
+    """The step filling result and logarithms; `value` is its slot in the plan. Slots: query, value, [mask], result, logarithms, transposed keys."""
     out = 3 if s.mask else 2
     # Heavy blocks first: a causal block of late queries sees the most keys.
     at = Places(s, (s.query_blocks - 1) - Form.var("i") if s.causal else Form.var("i"))
@@ -185,12 +210,12 @@ def forward_step(s: Sizes, strides: dict[str, tuple[int, ...]]) -> tuple:
     body = [*body, Call(kernel("finish_rows", s.code), [result, top, sums, at.of_queries(out + 1, strides["log"])], tail[::-1], at.rows)]
     parallel = [("b", s.batch), ("h", s.heads), ("g", s.group), ("i", s.query_blocks)]
     work = min(QUERIES, s.length) * s.keys * (s.width + s.value_width)
-    slots = [0, *range(2, out + 1), *range(out + 1, out + 4)]   # of the plan: query, value, [mask], result, logarithms, transposed keys
+    slots = [0, value, *range(3, out + 4)]   # of the plan: query, value, [mask], result, logarithms, transposed keys
     return step(slots, parallel, ["j", "c"], (QUERIES * s.columns + 2 * QUERIES) * s.size, body, max(1, WORK // work))
 
 
-def backward_step(s: Sizes, strides: dict[str, tuple[int, ...]]) -> tuple:
-    """The step filling all gradients, a head of keys at a time.
+def backward_step(s: Sizes, strides: dict[str, tuple[int, ...]], given: Sequence[int]) -> tuple:
+    """The step filling all gradients, a head of keys at a time; `given` are the plan's slots of the first three.
 
     Slots: gradient, query, key, value, result, logarithms, [mask], three gradients, transposed keys, transposed values."""
     made = 7 if s.mask else 6
@@ -229,7 +254,7 @@ def backward_step(s: Sizes, strides: dict[str, tuple[int, ...]]) -> tuple:
         ])]),
     ]  # fmt: skip
     work = s.group * s.length * s.keys * (s.width + s.value_width)
-    return step(range(made + 5), [("b", s.batch), ("h", s.heads)], ["g", "i", "j", "c"], 2 * block + QUERIES * s.size, body, max(1, WORK // work))
+    return step([*given, *range(3, made + 5)], [("b", s.batch), ("h", s.heads)], ["g", "i", "j", "c"], 2 * block + QUERIES * s.size, body, max(1, WORK // work))
 
 
 def readable(t: Any) -> bool:
@@ -319,8 +344,11 @@ class FlashAttention(_Flash):
         if query.device.type == "meta":
             return _C.Plan(first, query.device, slots, [], False, self.wrap)
         slots.append(s.panel_slot(query.dtype, s.width))
-        steps = [panel_step(s, 1, strides["key"], first + 2, s.width), forward_step(s, strides)]
-        return _C.Plan(first, query.device, slots, steps, False, self.wrap)
+        near = Gathered(s, query.dtype, first + len(slots))
+        panels = panel_step(s, 1, strides["key"], first + 2, s.width)
+        value_slot = near.take(value, 2, strides, "value")
+        steps = [panels, *near.steps, forward_step(s, strides, value_slot)]
+        return _C.Plan(first, query.device, slots + near.slots, steps, False, self.wrap)
 
     def run(self, query, key, value, dropout_p, is_causal, mask, scale):
         given = (query, key, value, mask)
@@ -380,8 +408,10 @@ class FlashAttentionBackward(_Flash):
             return _C.Plan(first, query.device, slots, [], False, self.wrap)
         slots += [s.panel_slot(query.dtype, s.width), s.panel_slot(query.dtype, s.value_width)]
         panels = [panel_step(s, 2, strides["key"], first + 3, s.width), panel_step(s, 3, strides["value"], first + 4, s.value_width)]
-        steps = [*panels, backward_step(s, strides)]
-        return _C.Plan(first, query.device, slots, steps, False, self.wrap)
+        near = Gathered(s, query.dtype, first + len(slots))
+        given = [near.take(t, k, strides, name) for k, (name, t) in enumerate((("gradient", grad), ("query", query), ("key", key)))]
+        steps = [*panels, *near.steps, backward_step(s, strides, given)]
+        return _C.Plan(first, query.device, slots + near.slots, steps, False, self.wrap)
 
     def run(self, grad, query, key, value, out, log, dropout_p, is_causal, mask, scale):
         given = (grad, query, key, value, out, log, mask)

@@ -11,7 +11,7 @@ import math
 
 from ..loops import expr
 from ..loops.expr import Value, cast, const, load, var
-from ..loops.nest import For, If, Local, Nest, Reduce, Statement, Store, operands, reduction, rows
+from ..loops.nest import For, If, Local, Nest, Reduce, Statement, Store, operands, pointwise_nest, reduction, rows
 
 ZERO = const(0, "i64")
 ROW = var("i")
@@ -119,3 +119,8 @@ def zero_rows(code: str) -> Nest:
     """Rows of zeros."""
     clear = For("c", ZERO, var("width"), (Store(0, ROW * var("out_row") + var("c"), const(0, code)),), vector=True)
     return Nest("attention_zero", operands([], [code]), ("width", "out_row"), rows(clear))
+
+
+def copy_rows(code: str) -> Nest:
+    """Rows copied as they are; strides in bytes, as all pointwise kernels take them."""
+    return pointwise_nest("copy", [code], [code], [expr.arg(0, code)])
