@@ -29,6 +29,7 @@ constexpr int kWindow = 64;                  // allocations after which the use 
 
 struct Control {
   std::atomic<uint64_t> released;   // offset of the block let go of last; 0 when there is none
+  uint64_t highest;                 // no page above was touched; the maker's to change
 };
 
 struct SharedBlock {
@@ -45,10 +46,10 @@ struct SharedArena {
   // The maker's own books.
   std::map<uint64_t, uint64_t> free;   // offset -> bytes; neighbours are merged
   uint64_t top = kFirstBlock;          // no block in use lies above
-  uint64_t highest = kFirstBlock;      // no page above was touched
   uint64_t recent = kFirstBlock;       // the highest top of this window of allocations
   int allocations = 0;
   uint64_t in_use = 0;
+  bool has_pinned = false;             // a block is kept from use for a process that was forked
 
   Control* control() const { return reinterpret_cast<Control*>(base); }
   SharedBlock* block(uint64_t at) const { return reinterpret_cast<SharedBlock*>(base + at); }
@@ -95,15 +96,20 @@ struct SharedArena {
     free.erase(last);
   }
 
+  // Pages of free blocks above `from` go back to the system.
+  void give_pages_back(uint64_t from) {
+    uint64_t page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE)), first = (from + page - 1) / page * page;
+    uint64_t end = (control()->highest + page - 1) / page * page;
+    if (end > first) madvise(base + first, end - first, MADV_REMOVE);
+    control()->highest = first;
+  }
+
   // Gives back pages that no allocation of the last window reached.
   void trim() {
     if (top > recent) recent = top;
     if (++allocations < kWindow) return;
-    if (highest > 2 * recent && highest - recent > kTrim) {
-      uint64_t page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE)), from = (recent + page - 1) / page * page;
-      madvise(base + from, (highest + page - 1) / page * page - from, MADV_REMOVE);
-      highest = from;
-    }
+    uint64_t highest = control()->highest;
+    if (highest > 2 * recent && highest - recent > kTrim) give_pages_back(recent);
     allocations = 0;
     recent = top;
   }
@@ -125,7 +131,7 @@ struct SharedArena {
       if (total > length - top) return 0;
       at = top;
       top += total;
-      if (top > highest) highest = top;
+      if (top > control()->highest) control()->highest = top;
     }
     trim();
     in_use += total;
@@ -157,12 +163,40 @@ void release_block(Storage* s) {
     std::lock_guard<std::mutex> hold(leases_mutex);
     (lease->before ? lease->before->after : leases) = lease->after;
     if (lease->after) lease->after->before = lease->before;
+    // A process forked meanwhile may look at the block, and can never say that it is done: the block is not used again.
+    // In the forked process itself the count belongs to its parent.
+    if (lease->generation == generation.load(std::memory_order_relaxed))
+      lease->arena->release(block_of(lease->arena, s));
+    else
+      lease->arena->has_pinned = true;
   }
-  // A process forked meanwhile may look at the block, and can never say that it is done: the block is not used again.
-  // In the forked process itself the count belongs to its parent.
-  if (lease->generation == generation.load(std::memory_order_relaxed)) lease->arena->release(block_of(lease->arena, s));
   lease->arena->drop();
   delete lease;
+}
+
+// Begins the books anew, for a maker forked after the last one ended: all is free but what this process holds. False if
+// another process may hold something too, or this one holds so much that the arena had better go when that does.
+bool restart(SharedArena* arena) {
+  std::lock_guard<std::mutex> hold(leases_mutex);
+  if (arena->has_pinned) return false;
+  std::map<uint64_t, int64_t> held;
+  for (Lease* lease = leases; lease; lease = lease->after)
+    if (lease->arena == arena) held[block_of(arena, lease->storage)]++;
+  arena->control()->released.store(0, std::memory_order_relaxed);
+  arena->free.clear();
+  arena->top = kFirstBlock;
+  arena->in_use = 0;
+  for (auto [at, count] : held) {
+    if (at > arena->top) arena->free.emplace(arena->top, at - arena->top);
+    arena->block(at)->refs.store(count, std::memory_order_relaxed);
+    arena->top = at + arena->block(at)->total;
+    arena->in_use += arena->block(at)->total;
+  }
+  arena->recent = arena->top;
+  arena->allocations = 0;
+  if (arena->top > kTrim) return false;
+  if (arena->control()->highest > kTrim) arena->give_pages_back(kTrim);
+  return true;
 }
 
 // Makes `s` hold the block at `at`, one of whose references becomes its own.
@@ -290,6 +324,8 @@ PyObject* arena_prefer(PyObject* self, PyObject*) {
   Py_RETURN_NONE;
 }
 
+PyObject* arena_restart(PyObject* self, PyObject*) { return PyBool_FromLong(restart(of(self))); }
+
 thread_local SharedArena* redirect = nullptr;   // where `call` has this thread allocate
 
 bool allocate_in_arena(Storage* s, size_t nbytes) {
@@ -336,6 +372,7 @@ PyMethodDef arena_methods[] = {
     {"drop", arena_drop, METH_O, "drop(offset): let go of what was given and will not be taken"},
     {"call", reinterpret_cast<PyCFunction>(arena_call), METH_FASTCALL, "call(function, *args): with what it allocates in the arena"},
     {"prefer", arena_prefer, METH_NOARGS, "make UntypedStorage._new_shared of this process allocate here"},
+    {"restart", arena_restart, METH_NOARGS, "whether the arena is ready for another process to allocate in, its last one having ended"},
     {"close", arena_close, METH_NOARGS, "close the descriptor; mappings stay"},
     {}};
 PyGetSetDef arena_getset[] = {{"fd", arena_fd, nullptr, "descriptor of the file, -1 once closed", nullptr},

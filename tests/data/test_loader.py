@@ -274,6 +274,21 @@ def test_workers_collate_into_memory_used_before():
     assert len(addresses) < 10
 
 
+def test_passes_share_pages_but_never_a_batch_that_is_kept():
+    rows = rushlight.arange(4000.0).reshape(40, 100)
+    loader = rushlight.utils.data.DataLoader(rushlight.utils.data.TensorDataset(rows), batch_size=4, num_workers=2)
+    kept = []
+    for _ in range(4):
+        for i, (batch,) in enumerate(loader):
+            assert rushlight.equal(batch, rows[4 * i : 4 * i + 4])
+            if i in (0, 5, 9):
+                kept.append((i, batch))
+        del batch
+    for i, batch in kept:
+        assert rushlight.equal(batch, rows[4 * i : 4 * i + 4])
+    assert len({batch.data_ptr() for _, batch in kept}) == 12
+
+
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
 def test_start_methods(method):
     class_free = rushlight.utils.data.TensorDataset(rushlight.arange(10))

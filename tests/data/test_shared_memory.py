@@ -273,6 +273,24 @@ def test_arena_joins_neighbours():
     assert arena.in_use == 0
 
 
+def test_restarted_arena_keeps_what_is_held():
+    arena = SharedArena()
+    blocks = [arena.new(5000) for _ in range(6)]
+    addresses = [b.data_ptr() for b in blocks]
+    blocks[3].write(b"k" * 5000)
+    abandoned = arena.give(blocks[1])  # given, never taken: its maker ends
+    del blocks[4:], blocks[:3]
+    assert abandoned
+    assert arena.restart()
+    again = [arena.new(5000) for _ in range(5)]
+    for b in again:
+        b.write(b"n" * 5000)
+    assert blocks[0].tobytes() == b"k" * 5000
+    assert {b.data_ptr() for b in again} == set(addresses) - {addresses[3]}
+    del blocks, again, b
+    assert arena.in_use == 0
+
+
 def test_arena_outlives_its_object():
     arena = SharedArena()
     storage = arena.new(64)

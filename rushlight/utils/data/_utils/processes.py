@@ -36,6 +36,8 @@ from .pin_memory import pin_memory
 from .worker import Setup, _IterableDatasetStopIteration, _ResumeIteration, _worker_loop
 
 _keys = itertools.count()
+# Arenas of a loader's last workers: their pages are there already, and filling fresh ones would slow the next pass down.
+_spare: weakref.WeakKeyDictionary[Any, list[SharedArena]] = weakref.WeakKeyDictionary()
 _links: weakref.WeakSet[Link] = weakref.WeakSet()
 
 
@@ -53,25 +55,33 @@ class _ArenaForSpawn:
         return _attach_arena, (DupFd(self.arena.fd), self.arena.length)
 
 
+def _arena_from(spare: list[SharedArena]) -> SharedArena:
+    while spare:
+        arena = spare.pop()
+        if arena.restart():
+            return arena
+    return SharedArena()
+
+
 class Link:
     """The loader's side of one worker."""
 
-    def __init__(self, context: Any, setup: Setup) -> None:
+    def __init__(self, context: Any, setup: Setup, spare: list[SharedArena]) -> None:
         self.key = next(_keys)
+        by_fork = (context.get_start_method() if hasattr(context, "get_start_method") else "fork") == "fork"
         task_end, self.tasks = context.Pipe(duplex=False)
         self.results, result_end = context.Pipe(duplex=False)
         for end in (self.tasks, self.results):
             os.set_blocking(end.fileno(), False)
         with contextlib.suppress(OSError):  # a larger pipe holds the tasks of large batches; the usual one works too
             fcntl.fcntl(self.tasks.fileno(), getattr(fcntl, "F_SETPIPE_SZ", 1031), 1 << 20)
-        arena = SharedArena()
+        self.arena = arena = _arena_from(spare if by_fork else [])
         channel.arenas[self.key] = arena
         self.reader = channel.Reader(self.results.fileno())
         self.writer = channel.Writer(self.tasks.fileno())
         self.pidfd = -1
         self.process = None
         _links.add(self)
-        by_fork = (context.get_start_method() if hasattr(context, "get_start_method") else "fork") == "fork"
         process = context.Process(
             target=_worker_loop, args=(setup, task_end, result_end, arena if by_fork else _ArenaForSpawn(arena), self.key), daemon=True
         )
@@ -121,13 +131,14 @@ def _forget_in_child() -> None:
 os.register_at_fork(after_in_child=_forget_in_child)
 
 
-def _stop(links: list[Link], owner: int, patience: float) -> None:
-    """End the workers: first they are asked to, after `patience` seconds made to."""
+def _stop(links: list[Link], spare: list[SharedArena], owner: int, patience: float) -> None:
+    """End the workers: first they are asked to, after `patience` seconds made to. Their arenas become spare ones."""
     if os.getpid() != owner:
         return
     for link in links:
         link.close()
     processes = [link.process for link in links if link.process is not None]
+    arenas = [link.arena for link in links]
     links.clear()
     deadline = time.monotonic() + patience
     for act in (None, "terminate", "kill"):
@@ -137,6 +148,7 @@ def _stop(links: list[Link], owner: int, patience: float) -> None:
         for process in processes:
             process.join(max(0.0, deadline - time.monotonic()))
         if not any(process.is_alive() for process in processes):
+            spare.extend(arena for arena in arenas if arena.restart())
             return
         deadline = time.monotonic() + 1.0
 
@@ -181,11 +193,12 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
         # Forked workers see what this process holds of other arenas now: it stays as it is while they run.
         self._held = leased_storages()
         self._owner = os.getpid()
-        self._finalizer = weakref.finalize(self, _stop, self._links, self._owner, 0.2)
+        self._spare = _spare.setdefault(loader, [])
+        self._finalizer = weakref.finalize(self, _stop, self._links, self._spare, self._owner, 0.2)
         context = loader.multiprocessing_context or multiprocessing
         try:
             for worker_id in range(self._num_workers):
-                self._links.append(Link(context, self._setup(worker_id)))
+                self._links.append(Link(context, self._setup(worker_id), self._spare))
         except BaseException:
             self._shutdown_workers()
             raise
@@ -329,7 +342,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
         from . import MP_STATUS_CHECK_INTERVAL
 
         self._finalizer.detach()
-        _stop(self._links, self._owner, MP_STATUS_CHECK_INTERVAL)
+        _stop(self._links, self._spare, self._owner, MP_STATUS_CHECK_INTERVAL)
         self._held = []
 
     def __del__(self) -> None:
