@@ -49,6 +49,22 @@ def test_kernel_equals_ops(sizes: tuple[int, ...]) -> None:
         assert rl.allclose(p, e, rtol=1e-6, atol=1e-7)
 
 
+def test_results_do_not_depend_on_neighbours() -> None:
+    """Bit for bit: however the elements of a list are cut into chunks and vectors."""
+    rl.manual_seed(6)
+    first, grad = rl.randn(50_001), rl.randn(50_001)
+    seen = []
+    for before in ((), (7,), (33_333, 5)):
+        p = rl.nn.Parameter(first.clone())
+        others = [make(n) for n in before]
+        for q in others:
+            q.grad = rl.randn(q.shape)
+        p.grad = grad
+        optim.AdamW([*others, p], lr=0.1).step()
+        seen.append(p.detach())
+    assert rl.equal(seen[0], seen[1]) and rl.equal(seen[0], seen[2])
+
+
 def test_replaced_data_gradients_and_state_are_seen() -> None:
     p = make(4)
     optimizer = optim.SGD([p], lr=1.0, momentum=0.9)
