@@ -134,7 +134,10 @@ static int accept(const Param& p, PyObject* o, PyObject** slot, Bound* bound) {
       if (o == Py_None) return 1;
       [[fallthrough]];
     case ParamType::Str: return PyUnicode_Check(o);
-    case ParamType::DType: return o == Py_None || is_dtype(o);
+    case ParamType::DType:
+      if (o == Py_None || is_dtype(o)) return 1;
+      made = Py_XNewRef(python_type_dtype(o));
+      break;
     case ParamType::Device: return o == Py_None || is_device(o) || PyUnicode_Check(o);
     case ParamType::Any: return 1;
   }

@@ -248,6 +248,7 @@ static PyObject* py_from_data(PyObject*, PyObject* args) {
   if (!PyArg_ParseTuple(args, "O|OO:from_data", &data, &dtype, &device)) return nullptr;
   Device where;
   if (device != Py_None && !parse_device(device, &where)) return nullptr;
+  if (PyObject* meant = python_type_dtype(dtype)) dtype = meant;
   if (dtype != Py_None && !is_dtype(dtype))
     return PyErr_Format(PyExc_TypeError, "tensor: dtype must be a dtype, got %s", Py_TYPE(dtype)->tp_name), nullptr;
   DType element = dtype == Py_None ? DType::F32 : dtype_of(dtype);

@@ -67,6 +67,14 @@ int num_devices = 0;
 
 PyObject* dtype_object(DType d) { return dtype_objects[static_cast<int>(d)]; }
 
+PyObject* python_type_dtype(PyObject* o) {
+  auto* type = reinterpret_cast<PyTypeObject*>(o);
+  if (type == &PyFloat_Type) return dtype_object(DType::F64);
+  if (type == &PyLong_Type) return dtype_object(DType::I64);
+  if (type == &PyBool_Type) return dtype_object(DType::Bool);
+  return type == &PyComplex_Type ? dtype_object(DType::C128) : nullptr;
+}
+
 static const DTypeInfo& self_info(PyObject* self) { return info(dtype_of(self)); }
 
 // The module users know the names by: "rushlight", or "torch" while Rushlight serves it.

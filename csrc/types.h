@@ -39,6 +39,7 @@ struct DTypeObject {
 extern PyTypeObject* DTypeType;
 PyObject* dtype_object(DType d);                       // borrowed singleton
 inline bool is_dtype(PyObject* o) { return Py_TYPE(o) == DTypeType; }
+PyObject* python_type_dtype(PyObject* o);              // borrowed: the dtype a Python number type stands for (float: float64); null for anything else
 inline DType dtype_of(PyObject* o) { return reinterpret_cast<DTypeObject*>(o)->id; }
 
 // Device types are numbered at registration: 0 cpu, 1 meta, then whatever is plugged in.
