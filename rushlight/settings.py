@@ -17,6 +17,7 @@ class _Settings:
     warn_always: bool = False
     precision: str = "highest"
     interop_threads: int = 1
+    einsum_strategy: str | None = "auto"   # how opt_einsum chooses the order of contractions; None: from left to right
 
 
 _settings = _Settings()
@@ -98,3 +99,15 @@ def set_flush_denormal(mode: bool) -> bool:
 def compiled_with_cxx11_abi() -> bool:
     """True: the native core uses the present C++ ABI."""
     return True
+
+
+def set_einsum_strategy(strategy: str | None) -> None:
+    """How the order of an einsum's contractions is chosen, where the package opt_einsum is installed."""
+    if strategy not in (None, "auto", "greedy", "optimal"):
+        raise ValueError(f"strategy must be one of the following: 'auto', 'greedy', 'optimal', but is {strategy!r}")
+    _settings.einsum_strategy = strategy
+
+
+def get_einsum_strategy() -> str | None:
+    """The strategy that was set; None contracts from left to right."""
+    return _settings.einsum_strategy

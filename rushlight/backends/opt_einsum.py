@@ -1,34 +1,41 @@
-"""Paths of einsum: the `opt_einsum` package, where installed. Operands are contracted from left to right without it."""
+"""The order of an einsum's contractions: chosen by the `opt_einsum` package where installed, from left to right without it."""
 
 from __future__ import annotations
 
 import importlib.util
 from typing import Any
 
+from ..settings import get_einsum_strategy, set_einsum_strategy
 from .flags_of_modules import ContextProp, set_switches, switched, turn_into
 
 
 def is_available() -> bool:
-    """False: einsum contracts from left to right whether or not the package is installed."""
-    return False
+    """Whether the package is installed."""
+    return importlib.util.find_spec("opt_einsum") is not None
 
 
 def get_opt_einsum() -> Any:
     """The package, if it is installed; None otherwise."""
-    return importlib.import_module("opt_einsum") if importlib.util.find_spec("opt_einsum") else None
+    return importlib.import_module("opt_einsum") if is_available() else None
 
 
 def _set_enabled(value: bool) -> None:
-    if value:
-        raise ValueError("opt_einsum is not available here: einsum contracts from left to right, so `enabled` cannot be True.")
+    if value and not is_available():
+        raise ValueError("opt_einsum is not available, so setting `enabled` to True will not reap the benefits of calculating an optimal path for einsum. "
+                         "Install it with `pip install opt_einsum`.")
+    set_einsum_strategy((get_einsum_strategy() or "auto") if value else None)
 
 
 def _set_strategy(value: str | None) -> None:
-    if value is not None:
-        raise ValueError(f"opt_einsum is not available here, so setting `strategy` to {value} will not be meaningful.")
+    if not is_available():
+        raise ValueError(f"opt_einsum is not available, so setting `strategy` to {value} will not be meaningful.")
+    if get_einsum_strategy() is None:
+        raise ValueError(f"opt_einsum is not enabled, so setting a `strategy` to {value} will not be meaningful. Set `enabled` to True first.")
+    set_einsum_strategy(value)
 
 
-_switches = turn_into(__name__, enabled=ContextProp(lambda: False, _set_enabled), strategy=ContextProp(lambda: None, _set_strategy))
+_switches = turn_into(__name__, enabled=ContextProp(lambda: is_available() and get_einsum_strategy() is not None, _set_enabled),
+                      strategy=ContextProp(lambda: get_einsum_strategy() if is_available() else None, _set_strategy))
 
 
 def set_flags(_enabled: bool | None = None, _strategy: str | None = None) -> tuple:

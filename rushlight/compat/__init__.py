@@ -38,7 +38,13 @@ def install() -> None:
         )
     sys.meta_path.insert(0, _finder)
     _finder.alias("torch")
-    _C.set_display_module("torch")
+    _show_as("torch")
+
+
+def _show_as(name: str) -> None:
+    """The name by which the package calls itself (libraries compare it) and which reprs show."""
+    _C.set_display_module(name)
+    sys.modules["rushlight"].__name__ = name
 
 
 def installed() -> bool:
@@ -50,7 +56,7 @@ def uninstall() -> None:
     """Stop serving `torch`: later imports of it find PyTorch, if that is installed. Modules in use stay as they are."""
     if installed():
         sys.meta_path.remove(_finder)
-        _C.set_display_module("rushlight")
+        _show_as("rushlight")
         for name in [name for name in sys.modules if name == "torch" or name.startswith("torch.")]:
             del sys.modules[name]
 

@@ -19,11 +19,13 @@ from typing import Any
 
 SERVED = "torch"
 SERVER = "rushlight"
+# Packages whose `__dict__` libraries walk: their late names are brought in when a program imports them.
+WALKED = ("rushlight.optim", "rushlight.optim.lr_scheduler")
 
 
 def serves(module: ModuleType) -> bool:
     """Whether a module found under `torch` is Rushlight's."""
-    return getattr(module, "__name__", "").partition(".")[0] == SERVER
+    return getattr(getattr(module, "__spec__", None), "name", "").partition(".")[0] == SERVER
 
 
 class TorchLoader:
@@ -40,6 +42,9 @@ class TorchLoader:
 
     def exec_module(self, module: ModuleType) -> None:
         module.__spec__ = self.own_spec
+        if self.server_name in WALKED:
+            for name in dir(module):
+                getattr(module, name)
 
 
 class TorchFinder:
@@ -68,7 +73,3 @@ class TorchFinder:
     def alias(self, fullname: str) -> None:
         """Put a served module under its `torch` name at once."""
         sys.modules[fullname] = importlib.import_module(SERVER + fullname[len(SERVED):])
-
-    def aliases(self) -> Iterator[str]:
-        """The `torch` names imported so far."""
-        return (name for name in sys.modules if name == SERVED or name.startswith(f"{SERVED}."))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import Any
 
 from ..op import find_op
 from ..overrides import overridable
 from ..promotion import promote_types
+from ..settings import get_einsum_strategy
 
 
 @overridable
@@ -82,14 +84,16 @@ def take_diagonals(t: Any, labels: list[str]) -> tuple[Any, list[str]]:
 
 
 def contract(equation: str, operands: list[Any]) -> Any:
-    """Evaluate from left to right, dropping each letter as soon as nothing later needs it."""
+    """Evaluate pair by pair, dropping each letter as soon as nothing later needs it."""
     labels, output = parse(equation, operands)
     pairs = [take_diagonals(t, part) for t, part in zip(operands, labels, strict=True)]
     check_sizes(pairs)
+    for first, second in order_of(pairs, output):
+        b, lb = pairs.pop(second)
+        a, la = pairs.pop(first)
+        later = {c for _, part in pairs for c in part} | set(output)
+        pairs.insert(0, multiply(a, la, b, lb, later))
     result, names = pairs[0]
-    for k, (t, part) in enumerate(pairs[1:], 1):
-        later = {c for _, p in pairs[k + 1 :] for c in p} | set(output)
-        result, names = multiply(result, names, t, part, later)
     gone = [i for i, c in enumerate(names) if c not in output]
     if gone:
         result = result.sum(gone)
@@ -98,6 +102,33 @@ def contract(equation: str, operands: list[Any]) -> Any:
         if c not in names:
             result, names = result.unsqueeze(0), [c, *names]
     return result.permute([names.index(c) for c in output])
+
+
+def order_of(pairs: list[tuple[Any, list[str]]], output: list[str]) -> list[tuple[int, int]]:
+    """Which two operands to contract, step by step (first < second; the product goes to the front of those that are left)."""
+    strategy = get_einsum_strategy()
+    if len(pairs) < 3 or strategy is None or find_spec("opt_einsum") is None:
+        return [(0, 1)] * (len(pairs) - 1)
+    import opt_einsum
+
+    symbols = {c: opt_einsum.get_symbol(i) for i, c in enumerate(dict.fromkeys(c for _, part in pairs for c in part))}
+    spelled = ",".join("".join(symbols[c] for c in part) for _, part in pairs) + "->" + "".join(symbols[c] for c in output if c in symbols)
+    path, _ = opt_einsum.contract_path(spelled, *(tuple(t.shape) for t, _ in pairs), optimize=strategy, shapes=True)
+    if any(len(step) != 2 for step in path):
+        return [(0, 1)] * (len(pairs) - 1)
+    return _renumbered(path, len(pairs))
+
+
+def _renumbered(path: list[tuple[int, ...]], count: int) -> list[tuple[int, int]]:
+    """opt_einsum puts each product last; here it goes first."""
+    theirs, ours, steps = list(range(count)), list(range(count)), []
+    for new, step in enumerate(path, count):
+        chosen = [theirs[i] for i in step]
+        first, second = sorted(ours.index(x) for x in chosen)
+        steps.append((first, second))
+        theirs = [x for x in theirs if x not in chosen] + [new]
+        ours = [new] + [x for x in ours if x not in chosen]
+    return steps
 
 
 def check_sizes(pairs: list[tuple[Any, list[str]]]) -> None:

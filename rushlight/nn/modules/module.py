@@ -31,7 +31,7 @@ from .hooks import (
     register_module_parameter_registration_hook,
     registered,
 )
-from .state import State, _IncompatibleKeys
+from .state import _EXTRA_STATE_KEY_SUFFIX, State, _IncompatibleKeys  # noqa: F401 - libraries take the first from here
 
 # PyTorch's place for these names, whatever file of ours makes them.
 __all__ = [
