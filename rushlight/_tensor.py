@@ -1,4 +1,4 @@
-"""Tensors as pickles and copies: the reduce and deepcopy protocols, under the names PyTorch gives their functions.
+"""Tensors and ops as pickles and copies: the reduce and deepcopy protocols, under the names PyTorch gives their functions.
 
 Enters: tensors. Leaves: what pickle and copy ask for; tensors over one storage stay over one storage. Refuses to deepcopy
 tensors computed in a graph.
@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import copy
 import itertools
+import sys
 import warnings
 from collections import OrderedDict
+from importlib import import_module
 from typing import Any
 
 from . import _C, _utils
@@ -127,6 +129,22 @@ def set_state(self: Tensor, state: Any) -> None:
     self.requires_grad_(bool(state[0]))
     if state[2]:
         self._backward_hooks = state[2]
+
+
+_NAMESPACES = ("nn.functional", "special", "linalg", "fft", "sparse")
+
+
+def reduce_op(op: Any) -> Any:
+    """Pickle an op by a public name, a function of one of PyTorch's modules."""
+    top = sys.modules[__package__]
+    for module in (f"{__package__}.{name}" for name in _NAMESPACES):
+        if getattr(import_module(module), op.__name__, None) is op:
+            op.__module__ = module
+            return op.__name__
+    if getattr(top, op.__name__, None) is op:
+        op.__module__ = __package__
+        return op.__name__
+    return op.__reduce__()
 
 
 # --- copying ------------------------------------------------------------------------------------------------------------

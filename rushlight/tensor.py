@@ -6,6 +6,7 @@ come from the registry. Refuses what the core cannot undo, such as resizing a te
 
 from __future__ import annotations
 
+import copyreg
 from importlib import import_module
 from typing import Any
 
@@ -243,3 +244,4 @@ def install() -> None:
 
 install()
 indexing.install()
+copyreg.pickle(_C.Op, lambda op: _pickling().reduce_op(op))

@@ -177,15 +177,3 @@ def globals_in(data: bytes) -> set[str]:
         else:
             texts.append(argument if isinstance(argument, str) else None)
     return found
-
-
-_NAMESPACES = ("rushlight.nn.functional", "rushlight", "rushlight.special", "rushlight.linalg", "rushlight.fft", "rushlight.sparse")
-
-
-def reduce_op(op: Any) -> Any:
-    """Pickle an op by a name that PyTorch has: a function of one of its modules."""
-    for module in _NAMESPACES:
-        if getattr(importlib.import_module(module), op.__name__, None) is op:
-            op.__module__ = module
-            return op.__name__
-    return op.__reduce__()

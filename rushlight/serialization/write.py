@@ -23,7 +23,7 @@ from ..storage import TypedStorage, legacy_class
 from . import options
 from .archive import PyTorchFileWriter, archive_name_of
 from .locations import location_tag
-from .names import reduce_op, with_torch_names
+from .names import with_torch_names
 from .sources import FileSink, is_path, replaced, stream_sink
 
 DEFAULT_PROTOCOL = 2
@@ -107,7 +107,7 @@ def _pickled(obj: object, describe: Callable[[Any], tuple], pickle_module: Any, 
     known = known if isinstance(known, Mapping) else copyreg.dispatch_table
 
     class Pickler(pickle_module.Pickler):
-        dispatch_table = {**known, _C.Op: reduce_op, _C.Tensor: reduce_tensor}
+        dispatch_table = {**known, _C.Tensor: reduce_tensor}
 
         def persistent_id(self, item: Any) -> tuple | None:
             kind = type(item)
