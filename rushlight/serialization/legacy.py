@@ -222,9 +222,10 @@ def _load_tar(f: Any, map_location: Any, pickle_module: Any, load_args: dict) ->
         if count:
             stream.fill(host)
         stored[key] = TypedStorage(wrap_storage=restore(host, _text(location)), dtype=dtype)
-    for _ in range(_count(stream.next())):
-        target, root, offset, size = stream.next()
+    for target, root, offset, size in stream.next():
         root, width = stored[root], stored[root].dtype.itemsize
+        if not 0 <= offset <= offset + size <= len(root):
+            raise RuntimeError(f"load: a view of {size} elements at {offset} does not fit in a storage of {len(root)}")
         stored[target] = TypedStorage(wrap_storage=root.untyped()[offset * width : (offset + size) * width], dtype=root.dtype)
     tensors: dict[Any, Any] = {}
     stream = _Stream(io.BytesIO(members["tensors"]), pickle_module, load_args)
@@ -240,7 +241,7 @@ def _load_tar(f: Any, map_location: Any, pickle_module: Any, load_args: dict) ->
         tensors[key] = _utils._rebuild_tensor(stored[storage_key], offset, sizes, strides)
 
     def find(saved: Any) -> Any:
-        return saved[1] if isinstance(saved, tuple) else tensors[int(saved)]
+        return saved[0] if isinstance(saved, tuple) else tensors[int(saved)]
 
     return _Stream(io.BytesIO(members["pickle"]), pickle_module, load_args).next(find)
 
