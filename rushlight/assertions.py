@@ -6,6 +6,7 @@ Enters: conditions, sizes and tensors. Leaves: nothing, or the exception PyTorch
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -72,11 +73,23 @@ def _check_tensor_all(cond: Tensor, message: Message = None) -> None:
     _check_tensor_all_with(RuntimeError, cond, message)
 
 
+def recorded(function: Callable) -> Callable:
+    """Decorator: a first argument that is being traced (it has `__torch_function__`, and is no tensor) takes the call."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        first = args[0] if args else None
+        handler = getattr(type(first), "__torch_function__", None)
+        if handler is None or isinstance(first, Tensor):
+            return function(*args, **kwargs)
+        return handler(call, (type(first),), args, kwargs)
+
+    return call
+
+
+@recorded
 def _assert(condition: Any, message: str) -> None:
-    """`assert condition, message`, as a call. A traced condition records it."""
-    handler = getattr(type(condition), "__torch_function__", None)
-    if handler is not None and not isinstance(condition, Tensor):
-        return handler(_assert, (type(condition),), (condition, message), {})
+    """`assert condition, message`, as a call."""
     if not condition:
         raise AssertionError(message)
 
@@ -104,16 +117,19 @@ def _assert_tensor_metadata(a: Tensor, size: Any = None, stride: Any = None, dty
 # --- sizes ------------------------------------------------------------------------------------------------------------------
 
 
+@recorded
 def sym_int(a: Any) -> int:
     """`a` as an integer, towards zero."""
     return math.trunc(a)
 
 
+@recorded
 def sym_float(a: Any) -> float:
     """`a` as a float."""
     return float(a)
 
 
+@recorded
 def sym_not(a: Any) -> bool:
     """The opposite truth."""
     return not a
@@ -129,11 +145,13 @@ def sym_min(a: Any, b: Any) -> Any:
     return type(a + b)(min(a, b)) if isinstance(a + b, float) else min(a, b)
 
 
+@recorded
 def sym_sqrt(a: Any) -> float:
     """The square root."""
     return math.sqrt(a)
 
 
+@recorded
 def sym_sum(args: Iterable[Any]) -> Any:
     """The sum of many numbers."""
     return sum(args)

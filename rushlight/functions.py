@@ -30,6 +30,7 @@ def is_storage(obj: Any) -> bool:
     return isinstance(obj, (TypedStorage, UntypedStorage))
 
 
+@overridable
 def is_nonzero(input: Tensor) -> bool:
     """Whether the only element is not zero."""
     if input.numel() != 1:

@@ -276,8 +276,8 @@ class Proxy:
 def _is_assertion(frame: FrameType) -> bool:
     """Whether a frame is about to test the condition of an assert statement."""
     instructions, at = _instruction_at(frame)
-    following = [i.opname for i in instructions[at : at + 3]]
-    return len(following) > 1 and following[0].startswith("POP_JUMP") and following[0].endswith("IF_TRUE") and "LOAD_ASSERTION_ERROR" in following[1:]
+    names = [i.opname for i in instructions[at : at + 6] if i.opname not in ("CACHE", "TO_BOOL", "NOT_TAKEN")]   # what versions of Python put between
+    return len(names) > 1 and names[0].startswith("POP_JUMP") and names[0].endswith("IF_TRUE") and names[1] == "LOAD_ASSERTION_ERROR"
 
 
 class MetaProxy(Proxy):

@@ -63,9 +63,9 @@ def _op_names() -> dict[int, str]:
 
 
 def _functional_name(name: str) -> str:
-    if name in functional.CORE_NAMES:
+    if name in functional._CORE_NAMES:
         return f"torch._C._nn.{_CORE_SPELLING.get(name, name)}"
-    return f"torch.{name}" if name in functional.SHARED_NAMES else f"torch.nn.functional.{name}"
+    return f"torch.{name}" if name in functional._SHARED_NAMES else f"torch.nn.functional.{name}"
 
 
 def _public_ops(namespace: str) -> dict[str, Any]:

@@ -12,13 +12,13 @@ _TOP_LEVEL = (
 )  # fmt: skip
 
 # PyTorch's built-in functions in this namespace: these are one with the top-level function of the name ...
-SHARED_NAMES = frozenset((
+_SHARED_NAMES = frozenset((
     "adaptive_avg_pool1d", "avg_pool1d", "bilinear", "celu_", "channel_shuffle", "conv1d", "conv2d", "conv3d", "conv_tbc", "conv_transpose1d",
     "conv_transpose2d", "conv_transpose3d", "cosine_similarity", "hardshrink", "native_channel_shuffle", "pairwise_distance", "pdist",
     "pixel_shuffle", "pixel_unshuffle", "prelu", "relu_", "rrelu_", "selu_", "threshold_",
 ))  # fmt: skip
 # ... and these live in the core's namespace for networks.
-CORE_NAMES = frozenset((
+_CORE_NAMES = frozenset((
     "avg_pool2d", "avg_pool3d", "elu_", "gelu", "hardtanh_", "leaky_relu_", "linear", "logsigmoid", "one_hot", "scaled_dot_product_attention",
     "softplus", "softshrink",
 ))  # fmt: skip
@@ -26,4 +26,4 @@ CORE_NAMES = frozenset((
 _top = published("")
 _here = {**{name: _top[name] for name in _TOP_LEVEL if name in _top}, **published("nn.functional")}
 _at_top_level = set(map(id, _top.values()))
-globals().update({name: spelled(op, name) if id(op) in _at_top_level and name not in SHARED_NAMES else op for name, op in _here.items()})
+globals().update({name: spelled(op, name) if id(op) in _at_top_level and name not in _SHARED_NAMES else op for name, op in _here.items()})
