@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-_is_fastpath_enabled = True
+from ..nn.modules.inference import FastPath
 
 
 def get_fastpath_enabled() -> bool:
     """Whether layers may take their fast path."""
-    return _is_fastpath_enabled
+    return FastPath.is_enabled
 
 
 def set_fastpath_enabled(value: bool) -> None:
     """Let layers take their fast path, or not."""
-    global _is_fastpath_enabled
-    _is_fastpath_enabled = value
+    FastPath.is_enabled = bool(value)

@@ -12,6 +12,7 @@ from ..._C import Tensor
 from ...op import find_op
 from .. import functional as F, init
 from ..parameter import Parameter
+from . import inference
 from .linear import NonDynamicallyQuantizableLinear
 from .module import Module
 
@@ -78,6 +79,9 @@ class MultiheadAttention(Module):
         attn_mask: Tensor | None = None, average_attn_weights: bool = True, is_causal: bool = False,
     ) -> tuple[Tensor, Tensor | None]:  # fmt: skip
         """(attended values, weights or None). Boolean masks are True where attention is not allowed; other masks are added."""
+        if not need_weights and query is key is value and inference.is_simple_attention(self, query, attn_mask, key_padding_mask, is_causal):
+            if inference.is_plain(self, query, self.in_proj_weight, self.in_proj_bias, self.out_proj.weight, self.out_proj.bias):
+                return inference.attend(self, query, inference.joined_mask(attn_mask, key_padding_mask, query, self.num_heads)), None
         turned = self.batch_first and query.dim() == 3
         if turned:
             query, key, value = _transposed(query, key, value)

@@ -7,6 +7,7 @@ Refuses: batches and widths that do not fit each other, unknown activations.
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,8 @@ from ..._C import Tensor
 from ...op import find_op
 from .. import functional as F
 from ..init import xavier_uniform_
+from . import inference
+from .activation import GELU, ReLU
 from .container import ModuleList
 from .dropout import Dropout
 from .linear import Linear
@@ -77,16 +80,25 @@ class TransformerEncoderLayer(Module):
         self.dropout1 = Dropout(dropout)
         self.dropout2 = Dropout(dropout)
         self.activation = _get_activation_fn(activation)
+        self.activation_relu_or_gelu = 1 if self.activation is F.relu or isinstance(activation, ReLU) else 2 if self.activation is F.gelu or isinstance(activation, GELU) else 0
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         if not hasattr(self, "activation"):
             self.activation = F.relu
 
+    def _is_plain(self, src: Tensor) -> bool:
+        """Whether the layer may run without the steps that training needs."""
+        if not self.activation_relu_or_gelu or self.norm1.eps != self.norm2.eps or type(self) is not TransformerEncoderLayer:
+            return False
+        return inference.is_plain(self, src, *self.parameters())
+
     def forward(
         self, src: Tensor, src_mask: Tensor | None = None, src_key_padding_mask: Tensor | None = None, is_causal: bool = False
     ) -> Tensor:
         padding, mask = _added(src_key_padding_mask, src, "src_key_padding_mask"), _added(src_mask, src, "src_mask")
+        if inference.is_simple_attention(self.self_attn, src, mask, padding, is_causal) and self._is_plain(src):
+            return inference.encode(self, src, inference.joined_mask(mask, padding, src, self.self_attn.num_heads))
         if self.norm_first:
             x = src + self._sa_block(self.norm1(src), mask, padding, is_causal)
             return x + self._ff_block(self.norm2(x))
@@ -167,6 +179,19 @@ class TransformerEncoder(Module):
         self.norm = norm
         self.enable_nested_tensor = enable_nested_tensor
         self.mask_check = mask_check
+        reason = _why_not_nested(encoder_layer)
+        self.use_nested_tensor = enable_nested_tensor and not reason
+        if enable_nested_tensor and reason:
+            warnings.warn(f"enable_nested_tensor is True, but self.use_nested_tensor is False because {reason}", stacklevel=2)
+
+    def _skips_padding(self, src: Tensor, mask: Tensor | None, padding: Tensor | None) -> bool:
+        """Whether padded places come out as zeros, as they do in evaluation where PyTorch leaves them out."""
+        if padding is None or mask is not None or src.dim() != 3 or not getattr(self, "use_nested_tensor", False):
+            return False
+        if not inference.is_plain(self.layers[0], src, *self.layers[0].parameters()):
+            return False
+        seen = padding == 0
+        return not self.mask_check or bool((seen[:, :-1] | seen[:, 1:].logical_not()).all() & seen[:, 0].all())   # padding comes last
 
     def forward(
         self, src: Tensor, mask: Tensor | None = None, src_key_padding_mask: Tensor | None = None, is_causal: bool | None = None
@@ -176,7 +201,25 @@ class TransformerEncoder(Module):
         output = src
         for layer in self.layers:
             output = layer(output, src_mask=mask, is_causal=causal, src_key_padding_mask=padding)
+        if self._skips_padding(src, mask, padding):
+            output = output.masked_fill((padding != 0).unsqueeze(-1), 0.0)
         return output if self.norm is None else self.norm(output)
+
+
+def _why_not_nested(layer: Any) -> str:
+    """The reason padded places of an encoder's batches are not left out in evaluation; empty if they are."""
+    if not isinstance(layer, TransformerEncoderLayer):
+        return "encoder_layer was not TransformerEncoderLayer"
+    reasons = (
+        (layer.norm_first, "encoder_layer.norm_first was True"),
+        (not layer.self_attn.batch_first, "encoder_layer.self_attn.batch_first was not True(use batch_first for better inference performance)"),
+        (not layer.self_attn._qkv_same_embed_dim, "encoder_layer.self_attn._qkv_same_embed_dim was not True"),
+        (layer.self_attn.in_proj_bias is None, "encoder_layer.self_attn was passed bias=False"),
+        (not layer.activation_relu_or_gelu, "encoder_layer.activation_relu_or_gelu was not True"),
+        (layer.norm1.eps != layer.norm2.eps, "encoder_layer.norm1.eps was not equal to encoder_layer.norm2.eps"),
+        (layer.self_attn.num_heads % 2 == 1, "encoder_layer.self_attn.num_heads is odd"),
+    )
+    return next((text for holds, text in reasons if holds), "")
 
 
 class TransformerDecoder(Module):
