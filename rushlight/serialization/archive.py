@@ -352,5 +352,5 @@ def _check_apart(entries: list[Entry], file_size: int) -> None:
 
 
 def archive_name_of(path: str) -> str:
-    """What PyTorch calls the archive of a path: its last part without the last suffix."""
-    return os.path.splitext(os.path.basename(path))[0]
+    """What PyTorch calls the archive of a path: its last part without the last suffix, where that is ASCII."""
+    return os.path.splitext(os.path.basename(path))[0] if path.isascii() else "archive"
