@@ -26,6 +26,7 @@ from .serialization.sources import replaced
 HASH_REGEX = re.compile(r"-([a-f0-9]*)\.")
 MODULE_HUBCONF = "hubconf.py"
 VAR_DEPENDENCY = "dependencies"
+ENV_TORCH_HOME, ENV_XDG_CACHE_HOME, DEFAULT_CACHE_DIR = "TORCH_HOME", "XDG_CACHE_HOME", "~/.cache"
 READ_DATA_CHUNK = 128 * 1024
 _TRUSTED_OWNERS = ("facebookresearch", "facebookincubator", "pytorch", "fairinternal")
 _hub_dir: str | None = None
@@ -36,12 +37,14 @@ __all__ = ["download_url_to_file", "get_dir", "help", "list", "load", "load_stat
 # --- the cache folder ---------------------------------------------------------------------------------------------------------
 
 
+def _get_torch_home() -> str:
+    cache = os.environ.get(ENV_XDG_CACHE_HOME, DEFAULT_CACHE_DIR)
+    return os.path.expanduser(os.environ.get(ENV_TORCH_HOME, os.path.join(cache, "torch")))
+
+
 def get_dir() -> str:
     """The folder for repositories and weights: what `set_dir` said, or `$TORCH_HOME/hub`, by default ~/.cache/torch/hub."""
-    if _hub_dir is not None:
-        return _hub_dir
-    cache = os.environ.get("XDG_CACHE_HOME", "~/.cache")
-    return os.path.join(os.path.expanduser(os.environ.get("TORCH_HOME", os.path.join(cache, "torch"))), "hub")
+    return _hub_dir if _hub_dir is not None else os.path.join(_get_torch_home(), "hub")
 
 
 def set_dir(d: str | os.PathLike) -> None:
