@@ -722,14 +722,14 @@ static PyObject* set_hooks(PyObject*, PyObject* args, PyObject* kwargs) {
   Py_RETURN_NONE;
 }
 static PyObject* forget_plans(PyObject*, PyObject*) {
-  epoch += 1u << 16;
+  epoch += uint64_t{1} << 24;
   Py_RETURN_NONE;
 }
-// choose_plans(which, number): plans made under this default (0 dtype, 1 device) apply again, those made under others wait.
+// choose_plans(which, number): plans made under this default (0 dtype, 1 device, 2 determinism) apply again, those made under others wait.
 static PyObject* choose_plans(PyObject*, PyObject* args) {
   int which, number;
   if (!PyArg_ParseTuple(args, "ii", &which, &number)) return nullptr;
-  if ((which != 0 && which != 1) || number < 0 || number > 255) return PyErr_SetString(PyExc_ValueError, "choose_plans: no such default"), nullptr;
+  if (which < 0 || which > 2 || number < 0 || number > 255) return PyErr_SetString(PyExc_ValueError, "choose_plans: no such default"), nullptr;
   epoch = (epoch & ~(uint64_t{0xff} << 8 * which)) | (static_cast<uint64_t>(number) << 8 * which);
   Py_RETURN_NONE;
 }

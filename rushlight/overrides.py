@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import inspect
+import sys
+import types
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -11,11 +15,12 @@ from ._C import Tensor
 from .autograd.backward import tensor_backward as plain_backward
 from .dispatch.dispatcher import ask_overrides, flat, overloaded_types
 from .dispatch.modes import DisableTorchFunction, DisableTorchFunctionSubclass, TorchFunctionMode, below, state
-from .op import ops
+from .op import published
 
 __all__ = [
-    "DisableTorchFunction", "DisableTorchFunctionSubclass", "TorchFunctionMode", "get_overridable_functions", "handle_torch_function",
-    "has_torch_function", "is_tensor_like", "is_tensor_method_or_property", "resolve_name", "wrap_torch_function",
+    "BaseTorchFunctionMode", "DisableTorchFunction", "DisableTorchFunctionSubclass", "TorchFunctionMode", "get_default_nowrap_functions",
+    "get_ignored_functions", "get_overridable_functions", "get_testing_overrides", "handle_torch_function", "has_torch_function",
+    "has_torch_function_unary", "has_torch_function_variadic", "is_tensor_like", "is_tensor_method_or_property", "resolve_name", "wrap_torch_function",
 ]  # fmt: skip
 
 
@@ -106,19 +111,153 @@ def is_tensor_like(inp: Any) -> bool:
     return isinstance(inp, Tensor) or hasattr(type(inp), "__torch_function__")
 
 
+def has_torch_function_unary(tensor: Any) -> bool:
+    """has_torch_function for one argument."""
+    return has_torch_function((tensor,))
+
+
+def has_torch_function_variadic(*args: Any) -> bool:
+    """has_torch_function for several arguments."""
+    return has_torch_function(args)
+
+
+# --- lists of functions -------------------------------------------------------------------------------------------------------
+
+_SPACES = ("", "functional", "nn.functional", "linalg", "fft", "special")
+
+
+def _package() -> Any:
+    return sys.modules[__name__.partition(".")[0]]
+
+
+def get_ignored_functions() -> set[Callable]:
+    """Functions that are never overridden: they make tensors from none, or ask about the process."""
+    torch = _package()
+    names = (
+        "arange as_tensor asarray bartlett_window blackman_window can_cast empty empty_permuted empty_strided eye from_dlpack from_numpy frombuffer full get_default_dtype "
+        "get_num_threads get_rng_state hamming_window hann_window initial_seed is_grad_enabled is_storage is_tensor kaiser_window linspace load logspace manual_seed normal "
+        "ones promote_types rand randint randn randperm range result_type save scalar_tensor seed set_default_device set_default_dtype set_grad_enabled set_num_threads "
+        "set_printoptions set_rng_state sparse_coo_tensor tensor tril_indices triu_indices vander zeros"
+    )
+    return {getattr(torch, name) for name in names.split() if hasattr(torch, name)}
+
+
+def get_default_nowrap_functions() -> set[Callable]:
+    """Getters whose results the default `__torch_function__` leaves as they are."""
+    return {Tensor.__dict__[name].__get__ for name in ("_base", "grad", "_grad") if name in Tensor.__dict__}
+
+
+def _listed() -> dict[Any, dict[str, Callable]]:
+    """Namespace -> name -> function: the ops and functions under their public names, and what is on Tensor."""
+    torch, ignored, found = _package(), get_ignored_functions(), {}
+    for path in _SPACES:
+        space = functools.reduce(getattr, filter(None, path.split(".")), torch)
+        named = {**vars(space), **published(path)}
+        found[space] = {n: f for n, f in named.items() if not n.startswith("_") and isinstance(f, (_C.Op, types.FunctionType)) and f not in ignored}
+    methods: dict[str, Callable] = {}
+    for name, value in vars(Tensor).items():
+        if isinstance(value, (_C.Op, types.FunctionType)) or type(value).__name__ == "method_descriptor":
+            methods[name] = value
+        elif hasattr(value, "__get__") and type(value).__name__ in ("getset_descriptor", "property"):
+            methods[f"{name}.__get__"] = value.__get__
+    found[Tensor] = methods
+    return found
+
+
 def get_overridable_functions() -> dict[Any, list[Callable]]:
-    """Every op that subclasses and modes can override, under the type that has its methods."""
-    return {Tensor: list(ops.values())}
+    """What subclasses and modes can override, by the namespace (or Tensor) it is found in."""
+    return {space: list(named.values()) for space, named in _listed().items()}
 
 
-def is_tensor_method_or_property(func: Callable) -> bool:
-    """Whether a function is found on Tensor."""
-    return getattr(Tensor, getattr(func, "__name__", ""), None) is func
+def get_testing_overrides() -> dict[Callable, Callable]:
+    """For every function that can be overridden, one that takes the same arguments and returns -1."""
+    return {f: _stand_in(f) for functions in get_overridable_functions().values() for f in functions}
+
+
+def _stand_in(function: Callable) -> Callable:
+    def stand_in(*args: Any, **kwargs: Any) -> int:
+        return -1
+
+    if isinstance(function, _C.Op):
+        kinds, params = inspect.Parameter, max((o.definition.spec.params for o in function.overload_list), key=len)
+        with contextlib.suppress(ValueError):   # Python has no name "from", and wants defaults last
+            stand_in.__signature__ = inspect.Signature([
+                kinds(p.name, kinds.KEYWORD_ONLY if p.keyword_only else kinds.POSITIONAL_OR_KEYWORD, default=kinds.empty if p.required else p.default) for p in params
+            ])  # fmt: skip
+    return stand_in
+
+
+@functools.cache
+def _names() -> dict[Any, str]:
+    torch, names = _package(), {}
+    for space, named in reversed(_listed().items()):
+        prefix = "torch.Tensor" if space is Tensor else "torch" if space is torch else f"torch.{space.__name__.partition('.')[2]}"
+        for name, function in named.items():
+            names[function] = f"{prefix}.{name}"
+    return names
 
 
 def resolve_name(f: Callable) -> str | None:
-    """A readable name of an op or function."""
-    return f"torch.{f.__name__}" if hasattr(f, "__name__") else None
+    """The public name of a function: "torch.add"; one that is a function and a method has the function's. None for others."""
+    if isinstance(f, (_C.Overload,)) or hasattr(f, "_qualified_op_name"):
+        return str(f)
+    return _names().get(f)
+
+
+def is_tensor_method_or_property(func: Callable) -> bool:
+    """Whether a function is found on Tensor, or reads one of its properties."""
+    name = getattr(func, "__name__", "")
+    if name == "__get__":
+        return True
+    return getattr(Tensor, name, None) is func
+
+
+# --- modes -----------------------------------------------------------------------------------------------------------------------
+
+
+class BaseTorchFunctionMode(TorchFunctionMode):
+    """A mode that changes nothing."""
+
+    def __torch_function__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
+        return func(*args, **(kwargs or {}))
+
+
+def _get_current_function_mode() -> TorchFunctionMode | None:
+    """The innermost active mode of this thread."""
+    return state.function_modes[-1] if state.function_modes else None
+
+
+def _get_current_function_mode_stack() -> list[TorchFunctionMode]:
+    """Every active mode of this thread, innermost last."""
+    return list(state.function_modes)
+
+
+def _is_torch_function_mode_enabled() -> bool:
+    return bool(state.function_modes) and not state.all_functions_disabled
+
+
+def _len_torch_function_stack() -> int:
+    return len(state.function_modes)
+
+
+def _push_mode(mode: TorchFunctionMode) -> None:
+    mode.__enter__()
+
+
+def _pop_mode() -> TorchFunctionMode:
+    mode = state.function_modes[-1]
+    mode.__exit__(None, None, None)
+    return mode
+
+
+def _pop_mode_temporarily() -> Any:
+    """A context without the innermost mode."""
+    return below(state.function_modes)
+
+
+def _get_overloaded_args(relevant_args: Iterable[Any], get_type_fn: Callable[[Any], type] | None = None) -> list[Any]:
+    """One argument per type that overrides functions, subclasses first."""
+    return overloaded_types([a for a in relevant_args if _overrides(a)])
 
 
 def make_wrapper_subclass(

@@ -1,11 +1,16 @@
 """Process-wide settings that programs for PyTorch set and ask for.
 
 Enters: the values programs set. Leaves: the same values when asked, so that such programs run. Kernels here do not
-depend on the number of threads or on chance, so asking for determinism changes nothing; float32 products are always
+depend on the number of threads or on chance; asking for determinism fills memory nobody wrote to, and refuses (or warns
+about) the few ops that PyTorch refuses on the CPU, which write one element several times. Float32 products are always
 computed in full precision, which every precision setting permits. Refuses: values PyTorch refuses.
 """
 
 from __future__ import annotations
+
+import warnings
+
+from . import _C
 
 PRECISIONS = ("highest", "high", "medium")
 DEBUG_MODES = {"default": 0, "warn": 1, "error": 2}
@@ -18,14 +23,52 @@ class _Settings:
     precision: str = "highest"
     interop_threads: int = 1
     einsum_strategy: str | None = "auto"   # how opt_einsum chooses the order of contractions; None: from left to right
+    fills_memory: bool = True
 
 
 _settings = _Settings()
 
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
-    """Ask for deterministic kernels; all of them are."""
-    _settings.deterministic, _settings.warn_only = bool(mode), bool(warn_only)
+    """Fill fresh memory, and refuse (or with `warn_only` warn about) ops whose result is not determined."""
+    if not isinstance(mode, bool) or not isinstance(warn_only, bool):
+        raise TypeError(f"use_deterministic_algorithms: mode and warn_only must be bool, got {type(mode).__name__} and {type(warn_only).__name__}")
+    _settings.deterministic, _settings.warn_only = mode, warn_only
+    _choose_plans()
+
+
+def _choose_plans() -> None:
+    """Plans made with and without determinism are kept apart: the former fill memory, and refuse."""
+    _C.choose_plans(2, _settings.deterministic + 2 * _settings.warn_only + 4 * _settings.fills_memory if _settings.deterministic else 0)
+
+
+def alert_not_deterministic(caller: str) -> None:
+    """For ops that write one element several times: an error or a warning where determinism was asked for."""
+    if not _settings.deterministic:
+        return
+    said = f"{caller} does not have a deterministic implementation, but you set 'torch.use_deterministic_algorithms(True"
+    if _settings.warn_only:
+        warnings.warn(f"{said}, warn_only=True)'.", stacklevel=4)
+    else:
+        raise RuntimeError(f"{said})'. You can turn off determinism just for this operation, or you can use the 'warn_only=True' option, if that's acceptable for your application.")
+
+
+def set_fill_uninitialized_memory(mode: bool) -> None:
+    """Whether determinism includes filling memory nobody wrote to."""
+    if not isinstance(mode, bool):
+        raise TypeError(f"fill_uninitialized_memory: expected a bool, got {type(mode).__name__}")
+    _settings.fills_memory = mode
+    _choose_plans()
+
+
+def fills_uninitialized_memory() -> bool:
+    """Whether determinism includes filling memory nobody wrote to."""
+    return _settings.fills_memory
+
+
+def must_fill_memory() -> bool:
+    """Whether fresh memory is to be filled now."""
+    return _settings.deterministic and _settings.fills_memory
 
 
 def are_deterministic_algorithms_enabled() -> bool:

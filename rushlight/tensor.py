@@ -13,6 +13,7 @@ from typing import Any
 from . import _C, functions, indexing, interop, legacy, shape, storage
 from ._C import Tensor, UntypedStorage
 from .op import find_op
+from .settings import must_fill_memory
 
 _C._set_size_type(shape.Size)
 _C._set_layout(shape.strided)
@@ -94,9 +95,14 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
         return self
     memory, offset = self.untyped_storage(), self.storage_offset()
     needed = (offset + size.numel()) * self.itemsize if size.numel() else 0
-    if needed > memory.nbytes():
+    had = memory.nbytes()
+    if needed > had:
         memory.resize_(needed)
     self._set_storage(memory, offset, size, shape.strides_for(size, order))
+    if needed > had and must_fill_memory():
+        first = max(0, -(-had // self.itemsize) - offset)
+        marker = import_module(".op.factory", __package__).marker   # with everything factories need
+        self.detach().as_strided((size.numel() - first,), (1,), offset + first).fill_(marker(self.dtype))
     return self
 
 

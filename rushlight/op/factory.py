@@ -14,6 +14,7 @@ from ..devices import default_device
 from ..loops import expr
 from ..loops.nest import pointwise_nest
 from ..promotion import default_dtype
+from ..settings import must_fill_memory
 from .definition import KIND_PLANNED, OpDefinition
 from .pointwise import compile_for
 from .registry import find_op
@@ -83,6 +84,18 @@ def fill_steps(target: int, value: Any, dtype: Any, numel: int, device: Any) -> 
     if rest:
         steps.append((kernel, [(-1, 0), (target, rows * ROW * size)], [rest, 0, size, 0, 0], 1, 1, -1, constants))
     return steps
+
+
+def marker(dtype: Any) -> Any:
+    """What fills memory nobody wrote to where determinism is asked for: NaN, True or the largest integer."""
+    if dtype.is_floating_point or dtype.is_complex:
+        return math.nan
+    return True if dtype is _C.bool else 2 ** (8 * dtype.itemsize - dtype.is_signed) - 1
+
+
+def marking_steps(dtype: Any, numel: int, device: Any) -> list[tuple]:
+    """Steps that fill fresh memory, if that is asked for."""
+    return fill_steps(0, marker(dtype), dtype, numel, device) if must_fill_memory() else []
 
 
 class Factory(OpDefinition):

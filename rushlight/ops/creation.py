@@ -10,9 +10,10 @@ from ..devices import default_device
 from ..loops import expr
 from ..loops.nest import Nest, Store, operands, rows
 from ..op import Composite, find_op
-from ..op.factory import OPTIONS, Factory, check_options, check_sizes, fresh, scalar_bytes
+from ..op.factory import OPTIONS, Factory, check_options, check_sizes, fresh, marker, marking_steps, scalar_bytes
 from ..op.pointwise import compile_for
 from ..promotion import default_dtype, number_dtype
+from ..settings import must_fill_memory
 from ..shape import contiguous_format, preserve_format, strided
 from .copy import strides_for
 
@@ -77,7 +78,7 @@ class Empty(_MaybeSparse):
             if memory_format is preserve_format:
                 raise RuntimeError("empty: preserve_format is not supported; there is nothing to preserve")
             strides = strides_for(_C.empty(size, None, dtype, "meta"), memory_format)
-        return _C.Plan(0, device, [("new", dtype, size, strides, -1, 0)], [])
+        return _C.Plan(0, device, [("new", dtype, size, strides, -1, 0)], marking_steps(dtype, math.prod(size), device))
 
     def dtype(self, *own):
         return default_dtype()
@@ -96,7 +97,8 @@ class EmptyStrided(Factory):
             raise RuntimeError(f"empty_strided: dimensionality of sizes ({len(size)}) must match dimensionality of strides ({len(stride)})")
         if any(s < 0 for s in stride):
             raise RuntimeError(f"empty_strided: strides must not be negative, got {list(stride)}")
-        return _C.Plan(0, device, [("new", dtype, size, stride, -1, 0)], [])
+        span = 1 + sum((n - 1) * s for n, s in zip(size, stride, strict=True)) if 0 not in size else 0
+        return _C.Plan(0, device, [("new", dtype, size, stride, -1, 0)], marking_steps(dtype, span, device))
 
 
 class EmptyPermuted(Factory):
@@ -118,7 +120,7 @@ class EmptyPermuted(Factory):
                 raise RuntimeError(f"Duplicate dim not allowed: {d} in physical_layout {list(order)}")
             stride[d] = step
             step *= max(size[d], 1)
-        return _C.Plan(0, device, [("new", dtype, size, tuple(stride), -1, 0)], [])
+        return _C.Plan(0, device, [("new", dtype, size, tuple(stride), -1, 0)], marking_steps(dtype, math.prod(size), device))
 
 
 # --- sequences --------------------------------------------------------------------------------------------------------------
@@ -326,6 +328,9 @@ class EmptyLike(_Like):
     """Memory shaped like `input`."""
 
     schema = f"empty_like(Tensor input, {LIKE}) -> Tensor"
+
+    def fill(self, made):
+        return made.fill_(marker(made.dtype)) if must_fill_memory() else made
 
 
 class ZerosLike(_Like):

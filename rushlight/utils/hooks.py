@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from importlib import import_module
 from typing import Any
 
 from ..autograd.hooks import RemovableHandle
@@ -24,4 +25,10 @@ def warn_if_has_hooks(tensor: Any) -> None:
             )
 
 
-__all__ = ["RemovableHandle", "unserializable_hook", "warn_if_has_hooks"]
+__all__ = ["BackwardHook", "RemovableHandle", "unserializable_hook", "warn_if_has_hooks"]  # noqa: F822 - one arrives late
+
+
+def __getattr__(name: str) -> Any:
+    if name == "BackwardHook":   # of modules, which are above this layer
+        return import_module("...nn.modules.backward_hooks", __name__).BackwardHook
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

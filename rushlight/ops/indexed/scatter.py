@@ -8,6 +8,7 @@ from rushlight import _C
 from rushlight.loops.expr import Value
 from rushlight.op import Composite, Meta, find_op, wrap_dim
 from rushlight.op.indexed import Scattered
+from rushlight.settings import alert_not_deterministic
 
 from .gather import (
     check_index_dtype,
@@ -335,6 +336,8 @@ class Put(Scattered):
 
     def prepare(self, args):
         input, index, source, accumulate = args
+        if not accumulate:
+            alert_not_deterministic("put_")
         check_index_dtype("put_", index)
         if source.dtype is not input.dtype:
             raise RuntimeError(f"put_(): self and source expected to have the same dtype, but got self.dtype = {input.dtype.name} and source.dtype = {source.dtype.name}")

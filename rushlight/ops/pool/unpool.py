@@ -12,6 +12,7 @@ from typing import Any
 from rushlight import _C
 from rushlight.op import Composite
 from rushlight.ops.window.layout import in_order, is_channels_last
+from rushlight.settings import alert_not_deterministic
 
 from .sizes import per_dim
 
@@ -52,6 +53,7 @@ class MaxUnpool(Composite):
 def unpool(name: str, input: Any, indices: Any, sizes: Sequence[int]) -> Any:
     """Zeros of the last dims `sizes` with elements of `input` at `indices`."""
     count = len(sizes)
+    alert_not_deterministic(f"max_unpooling{max(count, 2)}d_forward_out")
     if indices.dtype is not _C.int64:
         raise RuntimeError(f"{name}: elements in indices should be type int64 but got: {indices.dtype.name}")
     if input.ndim not in (count + 1, count + 2) or 0 in input.shape[1:]:

@@ -1,0 +1,14 @@
+"""For type checkers."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def not_none(obj: T | None) -> T:
+    """`obj`, which must not be None."""
+    if obj is None:
+        raise TypeError("Invariant encountered: value was None when it should not be")
+    return obj

@@ -1,0 +1,61 @@
+"""C++ extensions written for PyTorch: its headers and libraries are not here, so building one is refused, when it is tried."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from typing import Any
+
+from ..absent import absent
+
+__all__ = [
+    "BuildExtension", "CUDAExtension", "CppExtension", "SyclExtension", "check_compiler_ok_for_platform", "get_default_build_root", "include_paths",
+    "is_ninja_available", "library_paths", "load", "load_inline", "verify_ninja_availability",
+]  # fmt: skip
+
+IS_WINDOWS, IS_MACOS, IS_LINUX = sys.platform == "win32", sys.platform == "darwin", sys.platform.startswith("linux")
+LIB_EXT, EXEC_EXT = ".pyd" if IS_WINDOWS else ".so", ".exe" if IS_WINDOWS else ""
+CUDA_HOME = CUDNN_HOME = ROCM_HOME = HIP_HOME = SYCL_HOME = None
+IS_HIP_EXTENSION = False
+_REASON = "extensions in C++ need PyTorch's headers and libraries, which are not part of Rushlight. Write the op in Python: rushlight.library.custom_op."
+
+BuildExtension = absent("torch.utils.cpp_extension", "BuildExtension", _REASON)
+
+
+def _refuse(name: str) -> Any:
+    def refuse(*args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError(f"torch.utils.cpp_extension.{name} is not available in Rushlight: {_REASON}")
+
+    refuse.__name__ = refuse.__qualname__ = name
+    refuse.__doc__ = "Refused: there are no headers of PyTorch to build against."
+    return refuse
+
+
+CppExtension, CUDAExtension, SyclExtension = _refuse("CppExtension"), _refuse("CUDAExtension"), _refuse("SyclExtension")
+load, load_inline = _refuse("load"), _refuse("load_inline")
+include_paths, library_paths = _refuse("include_paths"), _refuse("library_paths")
+get_compiler_abi_compatibility_and_version = _refuse("get_compiler_abi_compatibility_and_version")
+
+
+def check_compiler_ok_for_platform(compiler: str) -> bool:
+    """False: no compiler builds extensions here."""
+    return False
+
+
+def is_ninja_available() -> bool:
+    """Whether the program ninja is found."""
+    from shutil import which  # noqa: PLC0415
+
+    return which("ninja") is not None
+
+
+def verify_ninja_availability() -> None:
+    """Raise unless ninja is found."""
+    if not is_ninja_available():
+        raise RuntimeError("Ninja is required to load C++ extensions (pip install ninja to get it)")
+
+
+def get_default_build_root() -> str:
+    """Where builds would go."""
+    return os.path.realpath(os.path.join(tempfile.gettempdir(), "torch_extensions"))
