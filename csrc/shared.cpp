@@ -17,7 +17,7 @@ namespace {
 struct Mapping {
   int fd;
   size_t length;
-  Storage* kept;   // the memory the bytes were moved out of, while arrays may still look at it
+  Storage* kept;  // the memory the bytes were moved out of, while arrays may still look at it
 };
 
 void release_mapping(Storage* s) {
@@ -69,7 +69,8 @@ Storage* storage_of_file(int fd, size_t nbytes) {
   if (fstat(fd, &status)) return os_error(fd, "shared storage", nbytes);
   if (static_cast<size_t>(status.st_size) < nbytes) {
     close(fd);
-    PyErr_Format(PyExc_RuntimeError, "shared storage: the file holds %lld bytes, %zu expected", static_cast<long long>(status.st_size), nbytes);
+    PyErr_Format(PyExc_RuntimeError, "shared storage: the file holds %lld bytes, %zu expected", static_cast<long long>(status.st_size),
+                 nbytes);
     return nullptr;
   }
   char* data = map_file(fd, nbytes);
@@ -89,11 +90,17 @@ PyObject* face(Storage* s) {
   return o;
 }
 
-Storage* of(PyObject* self) { return reinterpret_cast<StorageObject*>(self)->storage; }
+Storage* of(PyObject* self) {
+  return reinterpret_cast<StorageObject*>(self)->storage;
+}
 
-PyObject* py_is_shared(PyObject* self, PyObject*) { return PyBool_FromLong(of(self)->release == release_mapping || is_shared_block(of(self))); }
+PyObject* py_is_shared(PyObject* self, PyObject*) {
+  return PyBool_FromLong(of(self)->release == release_mapping || is_shared_block(of(self)));
+}
 
-PyObject* py_share(PyObject* self, PyObject*) { return storage_share(of(self)) ? Py_NewRef(self) : nullptr; }
+PyObject* py_share(PyObject* self, PyObject*) {
+  return storage_share(of(self)) ? Py_NewRef(self) : nullptr;
+}
 
 PyObject* py_share_fd(PyObject* self, PyObject*) {
   Storage* s = of(self);
@@ -108,7 +115,10 @@ PyObject* py_new_shared(PyObject*, PyObject* args, PyObject* kwargs) {
   Device d;
   if (!PyArg_ParseTupleAndKeywords(args, kwargs, "n|O:_new_shared", const_cast<char**>(names), &size, &device)) return nullptr;
   if (device && device != Py_None && !parse_device(device, &d)) return nullptr;
-  if (d.type != kCPU) return PyErr_Format(PyExc_RuntimeError, "_new_shared: only cpu memory can be shared between processes, not '%s'", device_type_name(d.type)), nullptr;
+  if (d.type != kCPU)
+    return PyErr_Format(PyExc_RuntimeError, "_new_shared: only cpu memory can be shared between processes, not '%s'",
+                        device_type_name(d.type)),
+           nullptr;
   if (size < 0) return PyErr_Format(PyExc_RuntimeError, "_new_shared: size must not be negative, got %zd", size), nullptr;
   PyObject* block = shared_block_new(static_cast<size_t>(size));
   return block || PyErr_Occurred() ? block : face(new_shared(static_cast<size_t>(size)));
@@ -116,7 +126,8 @@ PyObject* py_new_shared(PyObject*, PyObject* args, PyObject* kwargs) {
 
 PyObject* py_new_using_fd(PyObject*, PyObject* arg) {
   Py_ssize_t size = PyNumber_AsSsize_t(arg, PyExc_OverflowError);
-  if (size < 0) return PyErr_Occurred() ? nullptr : PyErr_Format(PyExc_RuntimeError, "_new_using_fd_cpu: size must not be negative, got %zd", size);
+  if (size < 0)
+    return PyErr_Occurred() ? nullptr : PyErr_Format(PyExc_RuntimeError, "_new_using_fd_cpu: size must not be negative, got %zd", size);
   return face(new_shared(static_cast<size_t>(size)));
 }
 
@@ -136,7 +147,8 @@ PyMethodDef storage_methods[] = {
     {"is_shared", py_is_shared, METH_NOARGS, "whether the bytes are in memory shared between processes"},
     {}};
 PyMethodDef storage_makers[] = {
-    {"_new_shared", reinterpret_cast<PyCFunction>(py_new_shared), METH_VARARGS | METH_KEYWORDS, "_new_shared(size, *, device='cpu'): in shared memory"},
+    {"_new_shared", reinterpret_cast<PyCFunction>(py_new_shared), METH_VARARGS | METH_KEYWORDS,
+     "_new_shared(size, *, device='cpu'): in shared memory"},
     {"_new_using_fd_cpu", py_new_using_fd, METH_O, "_new_using_fd_cpu(size): in a new memory file"},
     {"_new_shared_fd_cpu", py_new_shared_fd, METH_VARARGS, "_new_shared_fd_cpu(descriptor, size): over another process's memory file"},
     {}};
@@ -145,7 +157,8 @@ PyMethodDef storage_makers[] = {
 
 bool storage_share(Storage* s) {
   if (s->device.type != kCPU) {
-    PyErr_Format(PyExc_RuntimeError, "share_memory_: only cpu memory can be shared between processes, not '%s'", device_type_name(s->device.type));
+    PyErr_Format(PyExc_RuntimeError, "share_memory_: only cpu memory can be shared between processes, not '%s'",
+                 device_type_name(s->device.type));
     return false;
   }
   if (s->release == release_mapping) return true;
@@ -158,7 +171,7 @@ bool storage_share(Storage* s) {
     mapping->kept = storage_wrap(s->data, s->nbytes, s->device, s->release, s->context);
     mapping->kept->capacity = s->capacity;
     if (is_shared_block(s)) shared_block_moved(mapping->kept);
-    if (s->resizable) {   // nobody was ever given the address
+    if (s->resizable) {  // nobody was ever given the address
       mapping->kept->drop();
       mapping->kept = nullptr;
     }

@@ -24,18 +24,18 @@ namespace rl {
 namespace {
 
 constexpr size_t kHeader = 64, kFirstBlock = 4096;
-constexpr size_t kTrim = size_t(64) << 20;   // unused pages worth giving back to the system
-constexpr int kWindow = 64;                  // allocations after which the use of pages is looked at again
+constexpr size_t kTrim = size_t(64) << 20;  // unused pages worth giving back to the system
+constexpr int kWindow = 64;                 // allocations after which the use of pages is looked at again
 
 struct Control {
-  std::atomic<uint64_t> released;   // offset of the block let go of last; 0 when there is none
-  uint64_t highest;                 // no page above was touched; the maker's to change
+  std::atomic<uint64_t> released;  // offset of the block let go of last; 0 when there is none
+  uint64_t highest;                // no page above was touched; the maker's to change
 };
 
 struct SharedBlock {
   std::atomic<int64_t> refs;
-  uint64_t next;     // in the list of released blocks
-  uint64_t total;    // bytes of the whole block, this header included
+  uint64_t next;   // in the list of released blocks
+  uint64_t total;  // bytes of the whole block, this header included
 };
 
 struct SharedArena {
@@ -44,12 +44,12 @@ struct SharedArena {
   size_t length = 0;
   int fd = -1;
   // The maker's own books.
-  std::map<uint64_t, uint64_t> free;   // offset -> bytes; neighbours are merged
-  uint64_t top = kFirstBlock;          // no block in use lies above
-  uint64_t recent = kFirstBlock;       // the highest top of this window of allocations
+  std::map<uint64_t, uint64_t> free;  // offset -> bytes; neighbours are merged
+  uint64_t top = kFirstBlock;         // no block in use lies above
+  uint64_t recent = kFirstBlock;      // the highest top of this window of allocations
   int allocations = 0;
   uint64_t in_use = 0;
-  bool has_pinned = false;             // a block is kept from use for a process that was forked
+  bool has_pinned = false;  // a block is kept from use for a process that was forked
 
   Control* control() const { return reinterpret_cast<Control*>(base); }
   SharedBlock* block(uint64_t at) const { return reinterpret_cast<SharedBlock*>(base + at); }
@@ -92,7 +92,7 @@ struct SharedArena {
     if (free.empty()) return;
     auto last = std::prev(free.end());
     if (last->first + last->second != top) return;
-    top = last->first;   // a free block at the top is no block: the top comes down, its pages stay warm
+    top = last->first;  // a free block at the top is no block: the top comes down, its pages stay warm
     free.erase(last);
   }
 
@@ -152,10 +152,12 @@ struct Lease {
 
 std::mutex leases_mutex;
 Lease* leases = nullptr;
-bool forking_worker = false;            // the next fork makes a process that the leases are kept for in another way
-std::atomic<uint64_t> generation{0};    // grows with every fork, on both sides
+bool forking_worker = false;          // the next fork makes a process that the leases are kept for in another way
+std::atomic<uint64_t> generation{0};  // grows with every fork, on both sides
 
-uint64_t block_of(const SharedArena* arena, const Storage* s) { return static_cast<uint64_t>(s->data - arena->base) - kHeader; }
+uint64_t block_of(const SharedArena* arena, const Storage* s) {
+  return static_cast<uint64_t>(s->data - arena->base) - kHeader;
+}
 
 void release_block(Storage* s) {
   auto* lease = static_cast<Lease*>(s->context);
@@ -221,7 +223,9 @@ PyObject* lend(SharedArena* arena, uint64_t at, size_t nbytes) {
   return face;
 }
 
-void before_fork() { leases_mutex.lock(); }
+void before_fork() {
+  leases_mutex.lock();
+}
 void after_fork_parent() {
   if (!forking_worker) generation.fetch_add(1, std::memory_order_relaxed);
   leases_mutex.unlock();
@@ -234,11 +238,12 @@ void after_fork_child() {
 // --- the Python face --------------------------------------------------------------------------------------------
 
 struct ArenaObject {
-  PyObject_HEAD
-  SharedArena* arena;
+  PyObject_HEAD SharedArena* arena;
 };
 PyTypeObject* ArenaType;
-SharedArena* of(PyObject* self) { return reinterpret_cast<ArenaObject*>(self)->arena; }
+SharedArena* of(PyObject* self) {
+  return reinterpret_cast<ArenaObject*>(self)->arena;
+}
 
 SharedArena* map_arena(int fd, size_t length) {
   void* p = mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
@@ -288,7 +293,8 @@ void arena_dealloc(PyObject* self) {
 // new(nbytes) -> UntypedStorage, or None when the arena is full.
 PyObject* arena_allocate(PyObject* self, PyObject* arg) {
   Py_ssize_t nbytes = PyNumber_AsSsize_t(arg, PyExc_OverflowError);
-  if (nbytes < 0) return PyErr_Occurred() ? nullptr : (PyErr_SetString(PyExc_ValueError, "SharedArena.new: size must not be negative"), nullptr);
+  if (nbytes < 0)
+    return PyErr_Occurred() ? nullptr : (PyErr_SetString(PyExc_ValueError, "SharedArena.new: size must not be negative"), nullptr);
   uint64_t at = of(self)->allocate(static_cast<size_t>(nbytes));
   if (!at) Py_RETURN_NONE;
   return lend(of(self), at, static_cast<size_t>(nbytes));
@@ -315,7 +321,7 @@ PyObject* arena_take(PyObject* self, PyObject* args) {
   return lend(a, static_cast<uint64_t>(at), static_cast<size_t>(nbytes));
 }
 
-SharedArena* preferred = nullptr;   // where new shared storages of this process come from, in a worker of a loader
+SharedArena* preferred = nullptr;  // where new shared storages of this process come from, in a worker of a loader
 
 PyObject* arena_prefer(PyObject* self, PyObject*) {
   of(self)->refs.fetch_add(1, std::memory_order_relaxed);
@@ -324,9 +330,11 @@ PyObject* arena_prefer(PyObject* self, PyObject*) {
   Py_RETURN_NONE;
 }
 
-PyObject* arena_restart(PyObject* self, PyObject*) { return PyBool_FromLong(restart(of(self))); }
+PyObject* arena_restart(PyObject* self, PyObject*) {
+  return PyBool_FromLong(restart(of(self)));
+}
 
-thread_local SharedArena* redirect = nullptr;   // where `call` has this thread allocate
+thread_local SharedArena* redirect = nullptr;  // where `call` has this thread allocate
 
 bool allocate_in_arena(Storage* s, size_t nbytes) {
   uint64_t at = redirect ? redirect->allocate(nbytes) : 0;
@@ -357,8 +365,12 @@ PyObject* arena_in_use(PyObject* self, void*) {
   of(self)->collect();
   return PyLong_FromUnsignedLongLong(of(self)->in_use);
 }
-PyObject* arena_fd(PyObject* self, void*) { return PyLong_FromLong(of(self)->fd); }
-PyObject* arena_length(PyObject* self, void*) { return PyLong_FromSize_t(of(self)->length); }
+PyObject* arena_fd(PyObject* self, void*) {
+  return PyLong_FromLong(of(self)->fd);
+}
+PyObject* arena_length(PyObject* self, void*) {
+  return PyLong_FromSize_t(of(self)->length);
+}
 PyObject* arena_close(PyObject* self, PyObject*) {
   if (of(self)->fd >= 0) close(of(self)->fd);
   of(self)->fd = -1;
@@ -432,7 +444,9 @@ PyMethodDef functions[] = {
 
 }  // namespace
 
-bool is_shared_block(const Storage* s) { return s->release == release_block; }
+bool is_shared_block(const Storage* s) {
+  return s->release == release_block;
+}
 
 PyObject* shared_block_new(size_t nbytes) {
   uint64_t at = preferred ? preferred->allocate(nbytes) : 0;
