@@ -219,7 +219,8 @@ class DataLoader(Generic[_T_co]):
     def __iter__(self) -> _BaseDataLoaderIter:
         if not self.persistent_workers or self.num_workers == 0:
             return self._get_iterator()
-        if self._iterator is None:
+        # Workers that died, or that belong to the process this one was forked from, are replaced.
+        if self._iterator is None or not self._iterator._can_resume():  # type: ignore[attr-defined]
             self._iterator = self._get_iterator()
         else:
             self._iterator._reset(self)

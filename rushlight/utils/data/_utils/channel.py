@@ -134,7 +134,8 @@ class BatchPickler(ForkingPickler):
 
     def _give(self, storage: UntypedStorage) -> Any:
         at = self.gifts.give(storage) if storage.device.type == "cpu" else None
-        return NotImplemented if at is None else (_take_storage, (self.gifts.key, at, storage.nbytes()))
+        # By value where it must be, and never as multiprocessing would: a worker may be gone before its file is fetched.
+        return storage.__reduce_ex__(5) if at is None else (_take_storage, (self.gifts.key, at, storage.nbytes()))
 
 
 # --- trees of builtins ----------------------------------------------------------------------------------------------------

@@ -126,6 +126,7 @@ def _forget_in_child() -> None:
     for link in list(_links):
         link.tasks.close()
         link.results.close()
+        link.reader.fd = link.writer.fd = -1  # their numbers may soon be other files'
 
 
 os.register_at_fork(after_in_child=_forget_in_child)
@@ -219,6 +220,10 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
             ends_with_parent=threading.current_thread() is threading.main_thread(),
         )
 
+    def _can_resume(self) -> bool:
+        """Whether the workers are there, and this process's."""
+        return bool(self._links) and os.getpid() == self._owner
+
     @property
     def _workers(self) -> list[Any]:
         return [link.process for link in self._links]
@@ -247,8 +252,8 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
 
     def _receive(self, workers: list[int]) -> tuple[int, Any]:
         """(worker, message) from whichever of `workers` has one first. Raises if a worker died or the time is up."""
-        if not self._links:
-            raise RuntimeError("DataLoader: the workers of this iterator have been shut down. Make a new iterator.")
+        if not self._can_resume():
+            raise RuntimeError("DataLoader: the workers of this iterator are gone, or another process's. Make a new iterator.")
         deadline = time.monotonic() + self._timeout if self._timeout > 0 else None
         while True:
             for worker in workers:
