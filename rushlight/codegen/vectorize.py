@@ -19,6 +19,7 @@ from .registers import NotVector, Reg, Scope, VectorLoop
 from .targets import Target
 
 ZERO, ONE = const(0, "i64"), const(1, "i64")
+LINE = 64  # bytes of a cache line
 COSTLY = 6  # operations per element past which a scalar rest of up to 15 elements hurts
 LONG = 120  # nodes in a body past which the time to compile it counts for more than the last tenth of speed
 HEAVY = 30  # nodes in a body past which 16 registers hold only two vectors of each value
@@ -420,6 +421,8 @@ class Addressing:
         entry = out.label() if blocked else top
         span = self.block_span(loop, stop) if blocked else ""
         lines.append(f"  br i1 {good}, label %{entry}, label %{rest}")
+        if isinstance(s, For) and s.ahead and loop.unroll > 1:
+            scope.lines[:0] = self.fetch_ahead(loop, s.ahead)
         following = out.emit(scope.lines, f"add nsw i64 {loop.counter}, {loop.width}")
         steps = [(loop.counter, "i64", loop.start.parts[0], following)]
         for walker, first, step in loop.pointers:
@@ -446,6 +449,16 @@ class Addressing:
         first = out.emit(lines, f"phi i64 [ {loop.start.parts[0]}, %{before} ], [ {following}, %{after} ]")
         results = {acc: self.phi([reg, merged[acc]], [before, after]) for acc, reg in (so_far or accs).items()}
         return Reg("i64", 0, [first], guard.depth), results
+
+    def fetch_ahead(self, loop: VectorLoop, distance: int) -> list[str]:
+        """One request for every cache line of every stream that an iteration moves over."""
+        lines: list[str] = []
+        self.out.declared["@llvm.prefetch.p0"] = "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"
+        for walker, _, step in loop.pointers:
+            for line in range(0, int(step) if step.isdigit() else LINE, LINE):
+                at = self.offset_pointer(lines, walker, distance + line)
+                lines.append(f"  call void @llvm.prefetch.p0(ptr {at}, i32 0, i32 3, i32 1)")
+        return lines
 
     def block_span(self, loop: VectorLoop, stop: Reg) -> str:
         """Distance from the first to the last iteration of a block: about the square root of the loop's length,

@@ -92,13 +92,18 @@ class Operand(Record):
 
 
 class For(Record):
-    """Run `body` for var in [start, stop); `vector` asserts independent iterations."""
+    """Run `body` for var in [start, stop); `vector` asserts independent iterations.
+
+    A vector loop may ask for memory `ahead` bytes before its contiguous operands are read: many streams at once are more than
+    some processors' own prediction follows.
+    """
 
     var: str
     start: Value
     stop: Value
     body: tuple[Statement, ...]
     vector: bool = False
+    ahead: int = 0
 
 
 class Reduce(Record):
@@ -225,9 +230,9 @@ def map_values(item: object, mapping: Mapping[Value, Value]) -> object:
 BEGIN, END = var("begin"), var("end")
 
 
-def rows(*body: Statement, name: str = "i", vector: bool = False) -> For:
+def rows(*body: Statement, name: str = "i", vector: bool = False, ahead: int = 0) -> For:
     """The outermost loop: `body` for every index `name` of [begin, end)."""
-    return For(name, BEGIN, END, tuple(body), vector)
+    return For(name, BEGIN, END, tuple(body), vector, ahead)
 
 
 def operands(inputs: Sequence[str], outputs: Sequence[str], extra: Sequence[str] = ()) -> tuple[Operand, ...]:
