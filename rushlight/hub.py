@@ -8,6 +8,7 @@ and are checked against the hash in their name on request. Refuses to fetch repo
 from __future__ import annotations
 
 import hashlib
+import importlib
 import importlib.util
 import os
 import re
@@ -179,8 +180,8 @@ def _load_local(hubconf_dir: str, model: str, *args: Any, **kwargs: Any) -> Any:
 class _Bar:
     """How far a download is, on stderr."""
 
-    def __init__(self, total: int | None, is_shown: bool) -> None:
-        self.total, self.done, self.is_shown = total, 0, is_shown
+    def __init__(self, total: int | None = None, disable: bool = False, **kwargs: Any) -> None:
+        self.total, self.done, self.is_shown = total, 0, not disable
 
     def update(self, size: int) -> None:
         self.done += size
@@ -193,6 +194,12 @@ class _Bar:
         if self.is_shown:
             sys.stderr.write("\n")
 
+    def __enter__(self) -> _Bar:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
 
 def download_url_to_file(url: str, dst: str, hash_prefix: str | None = None, progress: bool = True) -> None:
     """Fetch a file; `dst` is written whole or not at all. The SHA-256 must begin with `hash_prefix`, if given."""
@@ -204,7 +211,7 @@ def download_url_to_file(url: str, dst: str, hash_prefix: str | None = None, pro
         raise URLError(f"{error.reason} (while fetching {url}). Without a network, put the file at {dst} yourself, or use a file:// address") from None
     with answer, replaced(dst) as fd:
         length = answer.headers.get("Content-Length")
-        bar = _Bar(int(length) if length and length.isdigit() else None, progress)
+        bar = _Bar(int(length) if length and length.isdigit() else None, not progress)
         while piece := answer.read(READ_DATA_CHUNK):
             at = 0
             while at < len(piece):
@@ -238,3 +245,12 @@ def load_state_dict_from_url(
 
 
 load_url = load_state_dict_from_url
+
+
+def __getattr__(name: str) -> Any:
+    if name == "tqdm":    # for libraries that take theirs from here
+        try:
+            return importlib.import_module("tqdm").tqdm
+        except ImportError:
+            return _Bar
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
