@@ -46,7 +46,8 @@ FLOAT32 = frozenset("""
 """.split())  # fmt: skip
 WIDEST = frozenset(("cat", "index_copy", "stack"))
 BODIES = frozenset("""
-    chain_matmul corrcoef cov linalg_matrix_power linalg_multi_dot matrix_power multi_head_attention_forward pca_lowrank svd_lowrank tensordot
+    chain_matmul corrcoef cov gru gru_cell linalg_matrix_power linalg_multi_dot lstm lstm_cell matrix_power multi_head_attention_forward pca_lowrank
+    rnn_relu rnn_relu_cell rnn_tanh rnn_tanh_cell svd_lowrank tensordot
 """.split())  # fmt: skip
 
 IGNORED, BODY, CAST = 1, 2, 3   # enum Autocast in csrc/call.h

@@ -16,6 +16,7 @@ from typing import Any
 
 from .. import _C
 from ..autograd import is_grad_enabled
+from ..dispatch.keys import AUTOCAST
 from ..op import Composite, find_op, levels
 from .normalize import through_body
 from .recurrence_rows import backward_plan, forward_plan, join_runs, spread_runs
@@ -28,6 +29,9 @@ def is_planned(*tensors: Any) -> bool:
     """Whether a layer of these tensors runs as one plan: ordinary dense numbers, no transform watching."""
     first = tensors[0]
     if first.dtype not in ORDINARY or levels.state.stack or not first.numel():
+        return False
+    keys, excluded = _C.get_thread_keys()
+    if keys & ~excluded & AUTOCAST:   # products come out in another type than the states have
         return False
     return all(t is None or (t.dtype is first.dtype and t.device.type == "cpu" and not t._keys) for t in tensors)
 
