@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 import itertools
-import sys
 import warnings
 from collections import OrderedDict
 from importlib import import_module
@@ -138,14 +137,11 @@ _NAMESPACES = ("nn.functional", "special", "linalg", "fft", "sparse")
 
 def reduce_op(op: Any) -> Any:
     """Pickle an op by a public name, a function of one of PyTorch's modules."""
-    top = sys.modules[__package__]
-    for module in (f"{__package__}.{name}" for name in _NAMESPACES):
-        if getattr(import_module(module), op.__name__, None) is op:
+    for namespace in (*_NAMESPACES, ""):
+        module, name = f"{__package__}.{namespace}".rstrip("."), op.__name__.removeprefix(f"{namespace}_")
+        if getattr(import_module(module), name, None) is op:
             op.__module__ = module
-            return op.__name__
-    if getattr(top, op.__name__, None) is op:
-        op.__module__ = __package__
-        return op.__name__
+            return name
     return op.__reduce__()
 
 

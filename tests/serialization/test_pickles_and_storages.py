@@ -142,3 +142,31 @@ def test_storages_from_buffers():
     for bad in ({"count": 5}, {"offset": 9}, {"byte_order": "odd"}, {"offset": 1}):
         with pytest.raises(ValueError):
             rushlight.ShortStorage.from_buffer(b"\x00\x01\x00\x02", **bad)
+
+
+def test_ops_pickle_by_public_names():
+    functional = rushlight.nn.functional
+    for op in (rushlight.relu, functional.gelu, functional.softmax, functional.fold, rushlight.special.erf, rushlight.linalg.norm, rushlight.fft.fft):
+        data = pickle.dumps(op)
+        assert pickle.loads(data) is op and b"find_op" not in data and copy.deepcopy(op) is op
+
+
+def test_one_object_per_storage():
+    x = rushlight.ones(4)
+    assert x.untyped_storage() is x[1:].untyped_storage()
+    first = id(x.untyped_storage())
+    held = x.untyped_storage()
+    assert x.view(2, 2).untyped_storage() is held and held.data_ptr() == x.data_ptr() and first
+
+
+@pytest.mark.skipif(not hasattr(rushlight._C, "crc32"), reason="this machine does not multiply without carry")
+def test_checksums_equal_zlib():
+    import os
+    import zlib
+
+    for size in (*range(0, 200), 1000, 65537):
+        data = os.urandom(size)
+        assert rushlight._C.crc32(data) == zlib.crc32(data) and rushlight._C.crc32(data, 7) == zlib.crc32(data, 7)
+        assert rushlight._C.crc32(memoryview(data)[3:]) == zlib.crc32(memoryview(data)[3:])
+    with pytest.raises(TypeError):
+        rushlight._C.crc32("text")
