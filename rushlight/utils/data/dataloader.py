@@ -6,7 +6,6 @@ same seeds. Refuses: options that exclude each other, and changing what was fixe
 
 from __future__ import annotations
 
-import multiprocessing as python_multiprocessing
 import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator
@@ -191,6 +190,8 @@ class DataLoader(Generic[_T_co]):
     @multiprocessing_context.setter
     def multiprocessing_context(self, context: Any) -> None:
         if context is not None:
+            import multiprocessing as python_multiprocessing  # not needed, and not loaded, in one process
+
             if self.num_workers <= 0:
                 raise ValueError(
                     "multiprocessing_context can only be used with multi-process loading (num_workers > 0), "

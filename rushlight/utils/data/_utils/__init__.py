@@ -3,13 +3,12 @@
 The names libraries reach for under PyTorch's `torch.utils.data._utils` are here.
 """
 
-import importlib.util as _finder
 import sys as _sys
 
 from ....errors import ExceptionWrapper, KeyErrorMessage
 
 IS_WINDOWS = _sys.platform == "win32"
-HAS_NUMPY = _finder.find_spec("numpy") is not None
+HAS_NUMPY = True  # a dependency of the package
 
 # Seconds between looks at whether the other side still lives, and how long a worker may take to leave when asked.
 MP_STATUS_CHECK_INTERVAL = 5.0

@@ -58,7 +58,8 @@ class _BaseDataLoaderIter:
         self._dataset = loader.dataset
         self._shared_seed: int | None = None
         self._pg = None
-        group = process_group()
+        # Nobody has joined a group while the package that makes them is not even loaded.
+        group = process_group() if f"{_PACKAGE.partition('.')[0]}.distributed" in sys.modules else None
         joined = group is not None and group.is_initialized()
         self._world_size, self._rank = (group.get_world_size(), group.get_rank()) if joined else (1, 0)
         self._is_datapipe = is_datapipe(self._dataset, "IterDataPipe")

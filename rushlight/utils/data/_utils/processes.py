@@ -32,8 +32,9 @@ from ...._C import SharedArena, forking_worker, leased_storages
 from ....errors import ExceptionWrapper
 from . import channel
 from .iterate import _BaseDataLoaderIter, graph_settings, is_datapipe
+from .loop import Setup, _worker_loop
 from .pin_memory import pin_memory
-from .worker import Setup, _IterableDatasetStopIteration, _ResumeIteration, _worker_loop
+from .worker import _IterableDatasetStopIteration, _ResumeIteration, get_worker_info
 
 _keys = itertools.count()
 # Arenas of a loader's last workers: their pages are there already, and filling fresh ones would slow the next pass down.
@@ -168,8 +169,6 @@ def _describe_end(process: Any) -> str:
 
 def _sharding_worker_init_fn(worker_init_fn: Any, world_size: int, rank: int, worker_id: int) -> None:
     """Give this worker of this rank its part of a datapipe, then do what the user asked for."""
-    from .worker import get_worker_info
-
     info = get_worker_info()
     graph_settings().apply_sharding(info.dataset, info.num_workers * world_size, worker_id * world_size + rank)
     if worker_init_fn is not None:
