@@ -64,6 +64,7 @@ def _reduce_sparse(t: Any) -> tuple:
 
 def _reduce_nested(t: Any) -> tuple:
     """Components one after another for the strided layout; values and offsets for the jagged one."""
+    _utils.refuse_nested_in_old_format()
     if t._layout is not strided:
         parts = {"values": t._held, "offsets": t._starts, "lengths": t._sizes, "_ragged_idx": t._ragged, "_metadata_cache": {},
                  "requires_grad": t.requires_grad}  # fmt: skip

@@ -143,8 +143,15 @@ def _validate_loaded_sparse_tensors() -> None:
         _sparse_of(layout, data, True)
 
 
+def refuse_nested_in_old_format() -> None:
+    """The old format ends with the elements, but a nested tensor needs those of its sizes to be made."""
+    if ongoing.unchecked is not None:
+        raise RuntimeError("nested tensors cannot be saved in or loaded from the format before PyTorch 1.6. Save them with _use_new_zipfile_serialization=True.")
+
+
 def _rebuild_nested_tensor(buffer: Tensor, sizes: Tensor, strides: Tensor, storage_offsets: Tensor) -> Tensor:
     """A nested tensor whose components are views of `buffer`."""
+    refuse_nested_in_old_format()
     parts = [
         find_op("as_strided")(buffer, tuple(size), tuple(stride), offset)
         for size, stride, offset in zip(sizes.tolist(), strides.tolist(), storage_offsets.tolist(), strict=True)
@@ -154,6 +161,7 @@ def _rebuild_nested_tensor(buffer: Tensor, sizes: Tensor, strides: Tensor, stora
 
 def _rebuild_njt(parts: dict) -> Tensor:
     """A jagged tensor from its values and offsets, which must lie inside the values."""
+    refuse_nested_in_old_format()
     values, offsets, lengths, ragged = parts["values"], parts["offsets"], parts.get("lengths"), parts.get("_ragged_idx", 1)
     if offsets.ndim != 1 or not offsets.numel() or not 1 <= ragged <= values.ndim:
         raise RuntimeError(f"nested tensor: expected offsets as a vector and a ragged dim from 1 to {values.ndim}, got {tuple(offsets.shape)} and {ragged}")

@@ -156,7 +156,11 @@ def _legacy_save(obj: object, f: Any, pickle_module: Any, pickle_protocol: int) 
     met = _Storages(lambda storage, count: str(storage._cdata))
     system = {"protocol_version": PROTOCOL_VERSION, "little_endian": sys.byteorder == "little",
               "type_sizes": {"short": 2, "int": 4, "long": 4}}  # fmt: skip
-    body = _pickled(obj, lambda storage: (*met.describe(storage), None), pickle_module, pickle_protocol)
+    options.local.unchecked = []    # says that the old format is meant
+    try:
+        body = _pickled(obj, lambda storage: (*met.describe(storage), None), pickle_module, pickle_protocol)
+    finally:
+        options.local.unchecked = None
     for part in (MAGIC_NUMBER, PROTOCOL_VERSION, system):
         pickle_module.dump(part, f, protocol=pickle_protocol)
     f.write(body)

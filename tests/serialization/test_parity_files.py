@@ -134,6 +134,17 @@ def test_sparse_in_the_older_format(writer, reader):
         assert read.to_dense().tolist() == written.to_dense().tolist()
 
 
+def test_nested_tensors_are_refused_in_the_older_format():
+    file = io.BytesIO()
+    with pytest.raises(RuntimeError, match="nested"):
+        rushlight.save(layouts(rushlight)["strided"], file, _use_new_zipfile_serialization=False)
+    file = io.BytesIO()
+    torch.save(layouts(torch)["strided"], file, _use_new_zipfile_serialization=False)
+    file.seek(0)
+    with pytest.raises(RuntimeError, match="nested"):
+        rushlight.load(file)
+
+
 @pytest.mark.parametrize("writer, reader", BOTH_WAYS)
 def test_generator(writer, reader):
     written = writer.Generator().manual_seed(7)
