@@ -421,7 +421,7 @@ class Addressing:
         entry = out.label() if blocked else top
         span = self.block_span(loop, stop) if blocked else ""
         lines.append(f"  br i1 {good}, label %{entry}, label %{rest}")
-        if isinstance(s, For) and s.ahead and loop.unroll > 1:
+        if isinstance(s, For) and s.ahead:
             scope.lines[:0] = self.fetch_ahead(loop, s.ahead)
         following = out.emit(scope.lines, f"add nsw i64 {loop.counter}, {loop.width}")
         steps = [(loop.counter, "i64", loop.start.parts[0], following)]
