@@ -205,9 +205,11 @@ class Product(Record):
         return self.step(self.m, self.n, (self.a.batch, self.b.batch, self.c.batch), (0, 0), 0, batch, grain)
 
     def shared(self, which: int) -> tuple:
-        """Strips of one matrix are the parts: of rows, or of columns where there are few rows. Their number depends on size alone."""
-        parts = max(1, min(8, self.m * self.n * self.k // CHUNK))
-        if self.m >= 64 or self.n <= self.m:
+        """Strips of one matrix are the parts, of its longer side: each packs the other operand, so they are few. Their number
+        depends on size alone."""
+        by_rows = self.n < 2 * self.m
+        parts = max(1, min(8, self.m * self.n * self.k // CHUNK, max(4, max(self.m, self.n) // 256)))
+        if by_rows:
             strip = max(32, -(-self.m // parts))
             return self.step(strip, self.n, (strip * self.a.row, 0, strip * self.c.row), (self.m, 0), which, -(-self.m // strip), 1)
         strip = max(64, -(-self.n // parts))
