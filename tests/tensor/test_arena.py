@@ -76,4 +76,4 @@ def test_empty_cache_returns_pages() -> None:
 
 def test_more_than_there_is() -> None:
     with pytest.raises(RuntimeError, match="not enough memory"):
-        rushlight.empty(1 << 44)
+        rushlight.empty(1 << 46)
