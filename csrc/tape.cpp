@@ -395,9 +395,16 @@ struct Results {
 
 }  // namespace
 
+// Shape and type of a tensor. A subclass that knows more of them than the core (symbolic sizes) answers itself.
+static PyObject* meta_to_save(PyObject* value) {
+  if (Py_TYPE(value) != TensorType && PyObject_HasAttrString(as_object(Py_TYPE(value)), "_tape_meta"))
+    return PyObject_CallMethod(value, "_tape_meta", nullptr);
+  return tensor_meta(as_tensor(value));
+}
+
 static bool save_param(Saved* s, Save how, PyObject* value) {
   if (how == Save::Meta && is_tensor(value)) {
-    s->value = tensor_meta(as_tensor(value));
+    s->value = meta_to_save(value);
     s->kind = SavedKind::Plain;
     return s->value != nullptr;
   }
@@ -408,7 +415,7 @@ static bool save_param(Saved* s, Save how, PyObject* value) {
       Ref list(PyTuple_New(PySequence_Fast_GET_SIZE(value)));
       for (Py_ssize_t i = 0; list && i < PySequence_Fast_GET_SIZE(value); i++) {
         PyObject* item = PySequence_Fast_GET_ITEM(value, i);
-        PyTuple_SET_ITEM(list.p, i, is_tensor(item) ? tensor_meta(as_tensor(item)) : Py_NewRef(item));
+        PyTuple_SET_ITEM(list.p, i, is_tensor(item) ? meta_to_save(item) : Py_NewRef(item));
       }
       s->value = list.release();
       s->kind = SavedKind::Plain;

@@ -8,6 +8,7 @@ op, forward and backward, without memory or work. Refuses: reading elements, and
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -16,6 +17,7 @@ from .. import _C
 from .._C import Tensor
 from ..dispatch.modes import TorchDispatchMode
 from ..op import Composite
+from ..op.batched import PythonMeta
 from ..shape import Size
 from .rules import dense_strides, matching, symbolic_results
 from .symbols import ShapeEnv, SymInt
@@ -117,12 +119,60 @@ class FakeTensor(Tensor):
         symbolic = tuple(shape), dense_strides(shape, hints, Tensor.stride(bare))
         return self.fake_mode.wrap(bare, _C.device(device), symbolic if _is_symbolic(shape) else None)
 
+    def _tape_meta(self) -> FakeMeta:
+        """What the tape keeps where a rule wants shape and type."""
+        return FakeMeta(self.detach())
+
     __torch_function__ = _C._disabled_torch_function_impl
 
     @classmethod
     def __torch_dispatch__(cls, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) -> Any:
         mode = next(t.fake_mode for t in _tensors(args, kwargs or {}) if isinstance(t, FakeTensor))
         return mode.run(func, args, kwargs or {})
+
+
+class FakeMeta(PythonMeta):
+    """Shape and type of a fake tensor, for derivative rules that keep no data: sizes stay symbolic, and the device the one it stands for."""
+
+    def __init__(self, like: FakeTensor, shape: Sequence[int] | None = None, dtype: Any = None) -> None:
+        self.tensor = like
+        self.shape, self.dtype = Size(like.shape if shape is None else shape), like.dtype if dtype is None else dtype
+        self.device, self.requires_grad, self.ndim = like.fake_device, like.requires_grad, len(self.shape)
+        self.strides = like.stride() if shape is None else None
+
+    def dim(self) -> int:
+        return self.ndim
+
+    def numel(self) -> int:
+        return math.prod(self.shape)
+
+    def size(self, dim: int | None = None) -> Any:
+        return self.shape if dim is None else self.shape[dim]
+
+    def stride(self, dim: int | None = None) -> Any:
+        strides = self.empty().stride() if self.strides is None else self.strides
+        return strides if dim is None else strides[dim]
+
+    def storage_offset(self) -> int:
+        return self.tensor.storage_offset()
+
+    def is_floating_point(self) -> bool:
+        return self.dtype.is_floating_point
+
+    def is_complex(self) -> bool:
+        return self.dtype.is_complex
+
+    def empty(self) -> FakeTensor:
+        return self.tensor._fresh(self.shape, None, self.dtype, self.device)
+
+    def zeros(self, shape: Sequence[int] | None = None) -> FakeTensor:
+        return self.tensor._fresh(self.shape if shape is None else shape, None, self.dtype, self.device).zero_()
+
+    def full(self, value: Any) -> FakeTensor:
+        return self.empty().fill_(value)
+
+    def like(self, shape: Sequence[int] | None = None, dtype: Any = None) -> FakeMeta:
+        return FakeMeta(self.tensor, self.shape if shape is None else shape, self.dtype if dtype is None else dtype)
 
 
 class FakeTensorMode(TorchDispatchMode):

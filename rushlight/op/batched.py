@@ -33,7 +33,11 @@ def form(overload: Any, label: Any, make: Callable[[], OpDefinition]) -> Any:
 # --- the derivative under vmap ----------------------------------------------------------------------------------------------
 
 
-class ExampleMeta:
+class PythonMeta:
+    """Base of what stands for the core's TensorMeta where Python knows more of a tensor's shape."""
+
+
+class ExampleMeta(PythonMeta):
     """Shape and type of one example, where a rule keeps no data; what it makes has the batch."""
 
     def __init__(self, meta: Any, level: VmapLevel) -> None:
@@ -107,12 +111,12 @@ def under_vmap(definition: OpDefinition, saved: dict[str, int], mask: tuple) -> 
 
 def example(value: Any, is_batched: Any, level: VmapLevel) -> Any:
     """A saved value as the rule for one example sees it."""
-    if isinstance(value, (list, tuple)) and any(isinstance(v, (_C.Tensor, _C.TensorMeta, ExampleMeta)) for v in value):
+    if isinstance(value, (list, tuple)) and any(isinstance(v, (_C.Tensor, _C.TensorMeta, PythonMeta)) for v in value):
         flags = is_batched if isinstance(is_batched, tuple) else (is_batched,) * len(value)
         return [example(v, f, level) for v, f in zip(value, flags, strict=True)]
     if not is_batched:
         return value
-    if isinstance(value, (_C.TensorMeta, ExampleMeta)):   # the second where vmap is nested
+    if isinstance(value, (_C.TensorMeta, PythonMeta)):   # the second where vmap is nested, or the tensor is fake
         return ExampleMeta(value, level)
     return batch(level, value, 0) if isinstance(value, _C.Tensor) else value
 

@@ -187,3 +187,12 @@ def test_symbols_behave_as_integers():
     assert s == 6 and [repr(g) for g in env.guards] == ["s0 == 6"]
     assert repr(sym_max(s, 10)) == "max(10, s0)" or "max" in repr(sym_max(s, 10))
     assert sym_max(3, 4) == 4
+
+
+def test_gradients_keep_device_and_symbols() -> None:
+    mode = FakeTensorMode(shape_env=ShapeEnv())
+    x = mode.from_tensor(rl.randn(5, 3, requires_grad=True))
+    with mode:
+        for loss in ((x[1:] * 2).mean(0).sum(), x.relu().sum()):
+            (grad,) = rl.autograd.grad(loss, x)
+            assert str(grad.device) == "cpu" and [str(s) for s in grad.shape] == ["s0", "s1"]

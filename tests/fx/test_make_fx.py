@@ -135,6 +135,21 @@ def test_symbolic_sizes_are_computed() -> None:
     assert made.shape_env is not None
 
 
+@pytest.mark.parametrize("f", [lambda x: F.relu(x @ x.t()).sum(), lambda x: (x.softmax(-1) * x).mean(0).sum(), lambda x: (x[1:] * x[:-1]).sum(),
+                               lambda x: rl.cat([x, x * 2], 0).max(1)[0].sum()])  # fmt: skip
+def test_gradients_serve_all_sizes(f) -> None:
+    """What rules keep of shapes stays symbolic through the tape."""
+
+    def gradient(x):
+        x = x.detach().requires_grad_()
+        return rl.autograd.grad(f(x), x)[0]
+
+    made = make_fx(gradient, tracing_mode="symbolic")(rl.randn(5, 3))
+    for shape in ((8, 3), (4, 7)):
+        x = rl.randn(shape)
+        agree(made(x), gradient(x))
+
+
 def test_random_draws_are_drawn_again() -> None:
     made = make_fx(lambda x: F.dropout(x, 0.5) + rl.rand(3) + rl.randn_like(x))(rl.ones(3))
     assert not rl.equal(made(rl.ones(3)), made(rl.ones(3)))

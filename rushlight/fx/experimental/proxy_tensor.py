@@ -130,17 +130,19 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
     def record(self, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
         tracer = self.tracer
         fresh = func.inplace and isinstance(args[0], Tensor) and _place(args[0]) not in tracer.places
-        if fresh and self.begin(func, args):
-            func(*args, **kwargs)
-            return args[0]
+        filled = self.begin(func, args) if fresh else None
+        if filled is not None:
+            result = func(*args, **kwargs)     # in the fake modes another object than what was filled
+            tracer.track(result, filled)
+            return result
         given = map_aggregate(_with_lists((args, kwargs)), tracer.proxy_of)
         made = tracer.create_proxy("call_function", func, given[0], given[1], name=_snake_case(func._opname))
         result = func(*args, **kwargs)
         self.track_tree(result, made)
         return result
 
-    def begin(self, func: Any, args: tuple) -> bool:
-        """The first write to memory nobody has seen: it was made for this. True if the write itself is recorded with it."""
+    def begin(self, func: Any, args: tuple) -> Proxy | None:
+        """The first write to memory nobody has seen: it was made for this. If that says all of its value, the proxy for it."""
         t = args[0]
         options = {"dtype": t.dtype, "device": t.device}
         if func._opname in ("fill_", "zero_") and not any(isinstance(a, Tensor) for a in args[1:]):
@@ -152,7 +154,7 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
             overload, given, options = find_op("clone").overload_list[0], (self.tracer.create_proxy_for_constant(self.snapshot(t)),), {}
         made = self.tracer.create_proxy("call_function", overload, given, options, name=overload._opname)
         self.tracer.track(t, made)
-        return func._opname in ("fill_", "zero_")
+        return made if func._opname in ("fill_", "zero_") else None
 
     def snapshot(self, t: Tensor) -> Tensor:
         with disable_dispatch_modes():
