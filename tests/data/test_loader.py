@@ -169,6 +169,36 @@ def test_tensor_dataset_batches_whatever_its_rows_are():
     same(build)
 
 
+def test_datasets_that_change_rows_are_asked_for_them():
+    def build(lib):
+        data = lib.utils.data
+        base = data.TensorDataset(lib.arange(6.0))
+
+        class Wrapper:
+            def __len__(self):
+                return 6
+
+            def __getitem__(self, i):
+                return base[i][0] * 10
+
+            def __getattr__(self, name):
+                return getattr(base, name)
+
+        class Doubled(data.TensorDataset):
+            def __getitem__(self, i):
+                return (self.tensors[0][i] * 2,)
+
+        class Batched(data.TensorDataset):
+            def __getitems__(self, indices):
+                return [(self.tensors[0][i] + 100,) for i in indices]
+
+        sets = [Wrapper(), Doubled(lib.arange(6.0)), Batched(lib.arange(6.0)), data.Subset(Doubled(lib.arange(6.0)), [3, 4])]
+        sets += [data.Subset(Wrapper(), [1, 2]), data.Subset(Batched(lib.arange(6.0)), [1, 2]), data.Subset(base, [5, -1])]
+        return [list(data.DataLoader(s, batch_size=4)) for s in sets]
+
+    same(build)
+
+
 def test_rows_that_require_grad_keep_their_graph():
     rows = rushlight.ones(4, 2, requires_grad=True)
     (batch,) = next(iter(rushlight.utils.data.DataLoader(rushlight.utils.data.TensorDataset(rows), batch_size=3)))

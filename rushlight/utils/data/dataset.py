@@ -72,7 +72,10 @@ class TensorDataset(Dataset[tuple[Tensor, ...]]):
 
     def _fetch_batch(self, indices: list, call: Callable) -> list[Tensor] | None:
         """What collating `self[i] for i in indices` gives, by one gather per tensor; None where rows are not plain."""
-        if type(self).__getitem__ is not TensorDataset.__getitem__ or not all(_has_plain_rows(t) for t in self.tensors):
+        cls = type(self)
+        if cls.__getitem__ is not TensorDataset.__getitem__ or hasattr(cls, "__getitems__"):
+            return None
+        if not all(_has_plain_rows(t) for t in self.tensors):
             return None
         # A row that is not there, or an index that is no number, is left to the plain path and its errors.
         if {*map(type, indices)} != {int} or min(indices) < -len(self) or max(indices) >= len(self):
@@ -219,10 +222,10 @@ class Subset(Dataset[_T_co]):
 
     def _fetch_batch(self, indices: list, call: Callable) -> Any:
         """The collated batch, where `dataset` has a shortcut to it; else None."""
-        inner = getattr(self.dataset, "_fetch_batch", None)
+        inner = getattr(type(self.dataset), "_fetch_batch", None)
         if inner is None or type(self).__getitems__ is not Subset.__getitems__:
             return None
-        return inner([self.indices[i] for i in indices], call)
+        return inner(self.dataset, [self.indices[i] for i in indices], call)
 
     def __len__(self) -> int:
         return len(self.indices)

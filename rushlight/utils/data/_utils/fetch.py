@@ -57,8 +57,10 @@ class _MapDatasetFetcher(_BaseDatasetFetcher):
         dataset, index = self.dataset, possibly_batched_index
         if not self.auto_collation:
             return self.collate_fn(dataset[index])
-        if hasattr(dataset, "_fetch_batch") and _collate.collates_tensors_plainly(self.collate_fn):
-            batch = dataset._fetch_batch(index, _collate._call)
+        # Of the class, not by the instance: a wrapper that passes attributes on may still change samples.
+        shortcut = getattr(type(dataset), "_fetch_batch", None)
+        if shortcut is not None and _collate.collates_tensors_plainly(self.collate_fn):
+            batch = shortcut(dataset, index, _collate._call)
             if batch is not None:
                 return batch
         if getattr(dataset, "__getitems__", None):
