@@ -6,7 +6,6 @@ must lie inside its storage, indices of sparse tensors inside their sizes. Refus
 
 from __future__ import annotations
 
-import copyreg
 import threading
 from collections.abc import Iterable, Iterator
 from importlib import import_module
@@ -194,11 +193,7 @@ def _rebuild_parameter_with_state(data: Tensor, requires_grad: bool, backward_ho
 
 def _get_obj_state(obj: Any) -> Any:
     """What an object of a Python class holds: its dict, or (dict, slots)."""
-    if type(obj).__dict__.get("__getstate__") or any("__getstate__" in vars(c) for c in type(obj).__mro__ if c is not object):
-        return obj.__getstate__()
-    held = getattr(obj, "__dict__", None)
-    slots = {name: getattr(obj, name) for name in copyreg._slotnames(type(obj)) if hasattr(obj, name)}  # type: ignore[attr-defined]
-    return (held, slots) if slots else held
+    return obj.__getstate__()
 
 
 def _set_obj_state(obj: Any, state: Any) -> Any:

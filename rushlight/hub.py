@@ -137,10 +137,10 @@ def _entry(module: Any, model: str) -> Callable:
 
 
 def list(  # noqa: A001 - PyTorch's name
-    github: str, force_reload: bool = False, skip_validation: bool = False, trust_repo: Any = "check", verbose: bool = True, source: str | None = None
+    github: str, force_reload: bool = False, skip_validation: bool = False, trust_repo: Any = "check", verbose: bool = True
 ) -> Any:
     """The entry points of a repository: its public functions."""
-    folder = _folder_of(github, source or ("local" if os.path.isdir(os.path.expanduser(github)) else "github"), trust_repo, force_reload)
+    folder = _folder_of(github, "local" if os.path.isdir(os.path.expanduser(github)) else "github", trust_repo, force_reload)
     with _on_path(folder):
         module = _hubconf(folder)
     return [name for name in dir(module) if callable(getattr(module, name)) and not name.startswith("_")]
