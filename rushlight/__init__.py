@@ -199,6 +199,7 @@ _SUBPACKAGES = frozenset((
     "sparse",
     "special",
     "testing",
+    "types",
     "utils",
     "version",
     "xpu",

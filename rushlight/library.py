@@ -309,6 +309,10 @@ class CustomOpDef:
         self._definition.backward, self._definition.setup_context = backward, setup_context
         table.register(self._qualname, DispatchKey.Autograd, _autograd_kernel(self._definition))
 
+    def register_autocast(self, device_type: str, cast_inputs: Any) -> None:
+        """In mixed precision, cast floating-point tensors to `cast_inputs` and run with autocasting off."""
+        register_autocast(self._qualname, device_type, cast_inputs)
+
     def register_vmap(self, func: Callable | None = None) -> Any:
         """func(info, in_dims, *args) -> (result, out_dims)."""
 
@@ -425,6 +429,16 @@ def register_vmap(op: Any, func: Callable | None = None, /, *, lib: Library | No
         return rule
 
     return register if func is None else register(func)
+
+
+def register_autocast(op: Any, device_type: str, cast_inputs: Any, /, *, lib: Library | None = None) -> None:
+    """In mixed precision on a device type, cast an op's floating-point tensors to `cast_inputs` and run it with autocasting off."""
+    from .dispatch import autocast  # noqa: PLC0415 - most programs never need it
+
+    if not autocast.is_autocast_available(device_type):
+        raise ValueError(f"Device type '{device_type}' does not support autocast.")
+    if device_type == "cpu":   # the only device whose tensors are cast
+        autocast.register(_find(op).name, cast_inputs)
 
 
 def register_torch_dispatch(op: Any, torch_dispatch_class: type, func: Callable | None = None, /, *, lib: Library | None = None) -> Any:

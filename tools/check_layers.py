@@ -58,7 +58,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("special", "linalg", "fft", "signal", "masked", "nested", "sparse", "distributions"),
     ("utils",),
     ("func", "fake"),
-    ("control_flow", "_subclasses", "return_types", "streams", "_tensor_str", "_custom_ops"),
+    ("control_flow", "_subclasses", "return_types", "streams", "types", "_tensor_str", "_custom_ops"),
     ("_higher_order_ops",),
     ("nn",),
     ("core_names",),

@@ -20,6 +20,7 @@ from typing import Any
 
 from .. import _C
 from .._C import Tensor, bfloat16, float16, float32, float64
+from ..op import ops
 from .keys import AUTOCAST
 
 DEVICES = {
@@ -148,6 +149,13 @@ POLICIES: dict[str, Callable[[tuple], Any]] = {
     **dict.fromkeys(LOWER, to_lower), **dict.fromkeys(FLOAT32, to_float32), **dict.fromkeys(WIDEST, to_widest), "pad": pad_policy,
     "interpolate": interpolate_policy, "max_pool3d": max_pool3d_policy,
 }  # fmt: skip
+
+
+def register(name: str, dtype: Any) -> None:
+    """Give a custom op a policy: its floating-point tensors are cast to `dtype`."""
+    POLICIES[name] = lambda args: [cast(a, dtype) for a in args]
+    for overload in ops[name].overload_list:
+        overload.autocast = CAST
 
 
 def listed_name(overload: Any) -> str:

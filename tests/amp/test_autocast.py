@@ -369,3 +369,19 @@ def test_checkpoint_recomputes_in_the_region(reentrant):
         return [p.grad.tolist() for p in layer.parameters()] + [x.grad.tolist()]
 
     assert gradients(lambda: layer(x)) == gradients(lambda: checkpoint(layer, x, use_reentrant=reentrant))
+
+
+def test_custom_ops_can_have_a_policy():
+    @rl.library.custom_op("amp_tests::double", mutates_args=())
+    def double(x: rl.Tensor, n: int) -> rl.Tensor:
+        return x * 2 * n
+
+    x = rl.ones(2)
+    with rl.autocast("cpu"):
+        assert double(x, 3).dtype is rl.float32
+    double.register_autocast("cpu", rl.bfloat16)
+    with rl.autocast("cpu"):
+        assert double(x, 3).dtype is rl.bfloat16
+    assert double(x, 3).dtype is rl.float32
+    with pytest.raises(ValueError, match="does not support autocast"):
+        rl.library.register_autocast("amp_tests::double", "meta", rl.float16)
