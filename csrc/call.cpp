@@ -742,6 +742,17 @@ static PyObject* own_call(PyObject*, PyObject* args) {
   RuleGuard own(true);
   return rest ? PyObject_Call(PyTuple_GET_ITEM(args, 0), rest.p, nullptr) : nullptr;
 }
+// call_below(keys, overload, bound): the whole call with some of the thread's keys masked out.
+static PyObject* call_below(PyObject*, PyObject* args) {
+  unsigned keys;
+  PyObject *op, *given;
+  Bound bound;
+  if (!PyArg_ParseTuple(args, "IO!O", &keys, OverloadType, &op, &given)) return nullptr;
+  Ref tuple(PySequence_Tuple(given));
+  if (!tuple || !bound_from_tuple(op, tuple.p, &bound)) return nullptr;
+  ExcludeGuard below(keys);
+  return overload_call(self_op(op), bound.args);
+}
 static PyObject* set_keys(PyObject*, PyObject* args) {
   unsigned keys, excluded;
   if (!PyArg_ParseTuple(args, "II", &keys, &excluded)) return nullptr;
@@ -756,6 +767,7 @@ static PyMethodDef functions[] = {
     {"choose_plans", choose_plans, METH_VARARGS, "choose_plans(which, number): the plans made under one value of a global default"},
     {"get_thread_keys", get_keys, METH_NOARGS, "(active, excluded) dispatch bits of this thread"},
     {"own_call", own_call, METH_VARARGS, "own_call(f, *args): f(*args) as the tape's own call"},
+    {"call_below", call_below, METH_VARARGS, "call_below(keys, overload, bound): the call with some of the thread's keys masked out"},
     {"in_rule", in_rule, METH_NOARGS, "whether the tape itself is calling ops on this thread"},
     {"set_thread_keys", set_keys, METH_VARARGS, "set_thread_keys(active, excluded)"},
     {}};

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from .. import _C
-from .._C import Tensor, bfloat16, float16, float32, float64
+from .._C import Tensor, bfloat16, float16, float32
 from ..op import ops
 from .keys import AUTOCAST
 
@@ -69,18 +69,23 @@ state = _State()
 # --- casting -------------------------------------------------------------------------------------------------------------
 
 
+CASTABLE = frozenset((float32, float16, bfloat16, _C.float8_e4m3fn, _C.float8_e5m2))   # doubles are left alone
+
+
 def is_eligible(value: Any) -> bool:
     """Whether autocast touches a value: floating-point tensors on the CPU, doubles left alone."""
-    return isinstance(value, Tensor) and value.is_floating_point() and value.dtype is not float64 and value.device.type == "cpu"
+    return isinstance(value, Tensor) and value.dtype in CASTABLE and value.is_cpu
 
 
 def cast(value: Any, dtype: Any) -> Any:
     """A value in another type: tensors, and lists of them; a parameter's cast is kept for its next use."""
     if isinstance(value, Tensor):
-        if value.dtype is dtype or not is_eligible(value):
+        given = value.dtype
+        if given is dtype or given not in CASTABLE or not value.is_cpu:
             return value
-        is_parameter = value.dtype is float32 and value.requires_grad and value.is_leaf and dtype is not float32
-        return kept_cast(value, dtype) if is_parameter and state.cache_enabled and not value._is_view() else value.to(dtype)
+        if given is float32 and value.requires_grad and value.is_leaf and state.cache_enabled and not value._is_view():
+            return kept_cast(value, dtype)
+        return value.to(dtype)
     if isinstance(value, (list, tuple)) and any(isinstance(v, Tensor) for v in value):
         return [cast(v, dtype) for v in value]
     return value
@@ -155,17 +160,18 @@ def register(name: str, dtype: Any) -> None:
     """Give a custom op a policy: its floating-point tensors are cast to `dtype`."""
     POLICIES[name] = lambda args: [cast(a, dtype) for a in args]
     for overload in ops[name].overload_list:
-        overload.autocast = CAST
+        find_policy(overload)
 
 
-def listed_name(overload: Any) -> str:
-    """The name an op is listed under: PyTorch's, in which the namespace of Fourier transforms is a prefix."""
-    return f"fft_{overload.name}" if getattr(overload.definition, "namespace", None) == "fft" else overload.name
+_chosen: dict[Any, Callable[[tuple], Any]] = {}   # the policy of each overload that has one
 
 
 def find_policy(overload: Any) -> int:
     """What the core should do with an op from now on; also told to the core."""
-    name = listed_name(overload)
+    # PyTorch's names have the namespace of Fourier transforms as a prefix.
+    name = f"fft_{overload.name}" if getattr(overload.definition, "namespace", None) == "fft" else overload.name
+    if name in POLICIES:
+        _chosen[overload] = POLICIES[name]
     overload.autocast = CAST if name in POLICIES else BODY if name in BODIES or getattr(overload.definition, "custom", False) else IGNORED
     return overload.autocast
 
@@ -175,12 +181,7 @@ def call(overload: Any, args: tuple) -> Any:
     policy = overload.autocast or find_policy(overload)
     if policy == BODY:
         return overload.call(*args)
-    keys, excluded = _C.get_thread_keys()
-    _C.set_thread_keys(keys, excluded | AUTOCAST)
-    try:
-        return overload.call(*(POLICIES[listed_name(overload)](args) if policy == CAST else args))
-    finally:
-        _C.set_thread_keys(keys, excluded)
+    return _C.call_below(AUTOCAST, overload, _chosen[overload](args) if policy == CAST else args)
 
 
 def is_active() -> bool:
