@@ -139,8 +139,14 @@ register_flop_formula(_aten._scaled_dot_product_flash_attention_for_cpu_backward
 # --- ops that stand for several of PyTorch's ------------------------------------------------------------------------------
 
 
+_RECURRENT = {"_gru_layer": 2, "_lstm_layer": 3, "_rnn_layer": 2}   # where the weight is
+
+
 def as_products(name: str, args: tuple) -> tuple[str, tuple] | None:
     """A matmul or linear as the product PyTorch would make of it: its name and the shapes; None where it is not counted."""
+    if name in _RECURRENT:   # one product per step; their gradient's steps are inside one kernel and not seen
+        rows, (wide, width) = args[0].shape[0], args[_RECURRENT[name]].shape
+        return "addmm", ((wide,), (rows, width), (width, wide))
     a, b = args[0].shape, args[1].shape
     if name == "linear":
         rows = prod(a[:-1])
@@ -260,7 +266,7 @@ class FlopCounterMode:
             count = self.flop_registry[packet](*args, **kwargs, out_val=out)
             is_gradient = name == "_convolution_weight" or (name == "convolution" and _C.in_rule())
             self._add(_aten.convolution_backward if is_gradient and hasattr(_aten, "convolution_backward") else packet, count)
-        elif name in ("matmul", "linear"):
+        elif name in ("matmul", "linear") or name in _RECURRENT:
             product = as_products(name, args)
             if product is not None:
                 self._add(getattr(_aten, product[0]), self.flop_registry[getattr(_aten, product[0])](*product[1]))

@@ -17,7 +17,6 @@ MODELS = {
     "transposed": (lambda n: n.ConvTranspose2d(3, 4, 3, stride=2), (2, 3, 5, 5)),
     "vector": (lambda n: n.Linear(4, 5), (4,)),
     "batch": (lambda n: n.Linear(4, 5, bias=False), (2, 3, 4)),
-    "gru": (lambda n: n.GRU(4, 5), (2, 3, 4)),
 }
 FUNCTIONS = {
     "mm": (lambda t, a, b: a @ b, ((2, 3), (3, 4))), "bmm": (lambda t, a, b: a @ b, ((2, 3, 4), (2, 4, 5))),
@@ -42,6 +41,16 @@ def test_modules_count_as_in_pytorch(name):
         module, x = build(space.nn), space.randn(*shape).requires_grad_()
         results.append(counts(space, counter, lambda module=module, x=x: module(x)))
     assert results[0] == results[1]
+
+
+def test_forward_of_recurrent_networks_counts_as_in_pytorch():
+    totals = []
+    for space, counter in ((torch, torch.utils.flop_counter.FlopCounterMode), (rl, FlopCounterMode)):
+        module, x = space.nn.GRU(4, 5, num_layers=2, bidirectional=True), space.randn(2, 3, 4)
+        with counter(display=False) as made:
+            module(x)
+        totals.append(made.get_total_flops())
+    assert totals[0] == totals[1] > 0
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
