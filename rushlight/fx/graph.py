@@ -290,8 +290,7 @@ class Graph:
     def print_tabular(self) -> None:
         """Print a table: opcode, name, target, args, kwargs."""
         rows = [["opcode", "name", "target", "args", "kwargs"], *([str(x) for x in (n.op, n.name, n.target, n.args, n.kwargs)] for n in self.nodes)]
-        widths = [max(len(row[i]) for row in rows) + (2 if i < 0 else 0) for i in range(5)]
-        widths = [max(width, len(rows[0][i]) + 2) for i, width in enumerate(widths)]
+        widths = [max(len(rows[0][i]) + 2, *(len(row[i]) for row in rows)) for i in range(5)]
         rows.insert(1, ["-" * width for width in widths])
         print("\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows))
 

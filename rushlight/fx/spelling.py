@@ -139,7 +139,7 @@ def is_ours(obj: Any) -> bool:
     module = getattr(obj, "__module__", None)
     if not isinstance(module, str) or not (module == PACKAGE or module.startswith(PACKAGE + ".")):
         return False
-    return "<locals>" not in getattr(obj, "__qualname__", "") and not module.startswith(f"{PACKAGE}.fx._generated")
+    return "<locals>" not in getattr(obj, "__qualname__", "")
 
 
 def is_found_by_name(overload: Any) -> bool:

@@ -80,9 +80,11 @@ def fuse_as_graphmodule(gm: GraphModule, nodes: Sequence[Node], module_name: str
     made: dict[Node, Node] = {}
 
     def inside(x: Node) -> Node:
-        if x.op == "get_attr" and x not in members:   # constants travel with the code that uses them
-            made.setdefault(x, subgraph.node_copy(x, lambda n: n)) if x not in made else None
-        elif x not in made and x not in inputs:
+        if x in made or x in inputs:
+            return made[x] if x in made else inputs[x]
+        if x.op == "get_attr":   # constants travel with the code that uses them
+            made[x] = subgraph.node_copy(x, lambda n: n)
+        else:
             inputs[x] = subgraph.placeholder(x.name, type_expr=x.type)
             inputs[x].meta = dict(x.meta)
         return made[x] if x in made else inputs[x]

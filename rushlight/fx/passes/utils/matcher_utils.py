@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...._C import Overload, Tensor
-from ....nn import Parameter
 from ...graph import Graph
 from ...graph_module import _get_attr
 from ...node import Node
@@ -59,7 +58,7 @@ class SubgraphMatcher:
         ours, theirs = (_get_attr(n.graph.owning_module, n.target) for n in (pn, gn))
         if type(ours) is not type(theirs):
             return False
-        if not isinstance(ours, (Tensor, Parameter)):
+        if not isinstance(ours, Tensor):
             raise RuntimeError(f"Unsupported type {ours} when matching attributes")
         return True
 
