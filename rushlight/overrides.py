@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import inspect
 import sys
 import types
 from collections.abc import Callable, Iterable
@@ -179,6 +178,8 @@ def _stand_in(function: Callable) -> Callable:
         return -1
 
     if isinstance(function, _C.Op):
+        import inspect   # slow to import, and only these stand-ins need it
+
         kinds, params = inspect.Parameter, max((o.definition.spec.params for o in function.overload_list), key=len)
         with contextlib.suppress(ValueError):   # Python has no name "from", and wants defaults last
             stand_in.__signature__ = inspect.Signature([

@@ -40,6 +40,8 @@ _switches = turn_into(__name__, enabled=ContextProp(lambda: is_available() and g
 
 def set_flags(_enabled: bool | None = None, _strategy: str | None = None) -> tuple:
     """Set what is not None; what was set."""
+    if _strategy not in (None, "auto", "greedy", "optimal"):
+        raise ValueError(f"strategy must be one of the following: [auto, greedy, optimal] but is {_strategy}")
     return set_switches(_switches, {"enabled": _enabled, "strategy": _strategy})
 
 
