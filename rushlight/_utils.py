@@ -26,6 +26,7 @@ class _Ongoing(threading.local):
     skip_data: bool = False
     materialize_fake_tensors: bool = False
     map_location: Any = None
+    is_fake: bool = False            # loading inside a FakeTensorMode: shapes alone are wanted
     unchecked: list | None = None    # sparse tensors whose elements are not there yet: the old format ends with them
 
 
@@ -63,7 +64,8 @@ def _view_of(storage: Any, offset: int, size: tuple, stride: tuple, dtype: _C.dt
     storage = storage if type(storage) is UntypedStorage else storage._untyped_storage
     made = _C.empty((0,), None, dtype, storage.device)
     made._set_storage(storage, offset, size, stride)
-    return made
+    # Among fake tensors, what is loaded is fake too: the op goes to the mode.
+    return find_op("empty_strided")(tuple(made.shape), made.stride(), dtype=dtype) if ongoing.is_fake else made
 
 
 def _rebuild_tensor(storage: Any, storage_offset: int, size: tuple, stride: tuple) -> Tensor:

@@ -18,6 +18,7 @@ from typing import Any
 
 from .. import _C
 from .._C import UntypedStorage
+from ..dispatch.modes import state as modes
 from ..storage import STORAGE_DTYPES, TypedStorage, over_buffer
 from . import names, options
 from .archive import Entry, PyTorchFileReader, is_zip
@@ -230,7 +231,7 @@ class _ArchiveStorages:
     def __init__(self, archive: PyTorchFileReader, map_location: Any, mapping: UntypedStorage | None) -> None:
         self._archive, self._mapping = archive, mapping
         self._restore = restore_of(map_location)
-        self._is_meta = is_meta(map_location)
+        self._is_meta = is_meta(map_location) or options.local.is_fake
         self._swap = _check_byte_order(archive)
         self._loaded: dict[str, TypedStorage] = {}
         self.prefetch: _Prefetch | None = None
@@ -321,16 +322,18 @@ def _load(
     **pickle_load_args: Any,
 ) -> Any:
     """The object in an archive; `pickle_module` None reads safely."""
-    storages = _ArchiveStorages(zip_file, map_location, overall_storage)
-    data = zip_file.get_record(pickle_file)
-    options.local.map_location, before = map_location, options.local.map_location
+    local = options.local
+    before = (local.map_location, local.is_fake)
+    local.map_location, local.is_fake = map_location, any(hasattr(mode, "from_tensor") for mode in modes.dispatch_modes)
     try:
+        storages = _ArchiveStorages(zip_file, map_location, overall_storage)
+        data = zip_file.get_record(pickle_file)
         if not storages.wants_data():
             return _unpickled(data, storages, pickle_module, pickle_load_args)
         with _Prefetch(zip_file) as storages.prefetch:
             return _unpickled(data, storages, pickle_module, pickle_load_args)
     finally:
-        options.local.map_location = before
+        local.map_location, local.is_fake = before
 
 
 def _unpickled(data: bytes, storages: _ArchiveStorages, pickle_module: Any, load_args: dict) -> Any:

@@ -170,3 +170,20 @@ def test_checksums_equal_zlib():
         assert rushlight._C.crc32(memoryview(data)[3:]) == zlib.crc32(memoryview(data)[3:])
     with pytest.raises(TypeError):
         rushlight._C.crc32("text")
+
+
+def test_loading_among_fake_tensors_reads_no_bytes(tmp_path):
+    from rushlight.fake import FakeTensor, FakeTensorMode
+
+    x = rushlight.ones(3, 4)
+    rushlight.save({"a": x, "b": x[1:, ::2], "p": rushlight.nn.Parameter(x)}, tmp_path / "x.pt")
+    with FakeTensorMode():
+        read = rushlight.load(tmp_path / "x.pt")
+    assert isinstance(read["a"], FakeTensor) and read["a"].shape == (3, 4) and read["a"].device.type == "cpu"
+    assert tuple(read["b"].stride()) == (4, 2) and read["p"].requires_grad and isinstance(read["p"], rushlight.nn.Parameter)
+    assert rushlight.load(tmp_path / "x.pt")["a"].sum().item() == 12
+    with FakeTensorMode():
+        fake = rushlight.ones(3, 4)
+    with rushlight.serialization.skip_data(materialize_fake_tensors=True):
+        rushlight.save({"a": fake}, tmp_path / "hole.pt")
+    assert rushlight.load(tmp_path / "hole.pt")["a"].equal(rushlight.zeros(3, 4))
