@@ -217,16 +217,18 @@ def replaced(path: str, fsync: bool = False) -> Iterator[int]:
     Until then, and if it fails, `path` keeps what it had. What is no plain file (a device, a pipe) and files in folders
     where none can be made are written directly.
     """
-    target = os.path.realpath(path)
-    folder, name = os.path.split(target)
-    if not os.path.isdir(folder):
-        raise RuntimeError(f"Parent directory {os.path.dirname(path)} does not exist.")
-    mode = _mode_of(target)
+    mode = _mode_of(path)
     if mode is not None and stat.S_ISDIR(mode):
         raise RuntimeError(f"save: {path} cannot be written: it is a directory")
-    temporary, fd = _open_beside(folder, name) if mode is None or stat.S_ISREG(mode) else ("", -1)
+    temporary, fd = "", -1
+    if mode is None or stat.S_ISREG(mode):
+        target = os.path.realpath(path)
+        folder, name = os.path.split(target)
+        if not os.path.isdir(folder):
+            raise RuntimeError(f"Parent directory {os.path.dirname(path)} does not exist.")
+        temporary, fd = _open_beside(folder, name)
     if not temporary:
-        with open(target, "wb", buffering=0) as file:
+        with open(path, "wb", buffering=0) as file:
             yield file.fileno()
         return
     try:
