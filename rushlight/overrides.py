@@ -178,7 +178,7 @@ def _stand_in(function: Callable) -> Callable:
         return -1
 
     if isinstance(function, _C.Op):
-        import inspect   # slow to import, and only these stand-ins need it
+        import inspect  # slow to import, and only these stand-ins need it
 
         kinds, params = inspect.Parameter, max((o.definition.spec.params for o in function.overload_list), key=len)
         with contextlib.suppress(ValueError):   # Python has no name "from", and wants defaults last
