@@ -188,6 +188,10 @@ def _parameter(*args: Any) -> Any:
     return _utils.parameter_class()(*args)
 
 
+# Classes that files name as arguments. Made by a file, they would take any size or any inner parts.
+NAMED_ONLY = (NestedTensor, _C.UntypedStorage, storage.TypedStorage)
+
+
 # --- the list -----------------------------------------------------------------------------------------------------------------
 
 

@@ -111,7 +111,7 @@ def global_sites(data: bytes) -> Iterator[tuple[int, int, str, str]]:
         elif code in _BY_LENGTH:
             form = _BY_LENGTH[code]
             at += 1 + struct.calcsize(form) + struct.unpack_from(form, data, at + 1)[0]
-        elif code and code in b"FIPSVgp":
+        elif code and code in b"FILPSVgp":
             at = data.index(b"\n", at) + 1
         else:
             raise ValueError(f"unexpected instruction {code!r} at {at}")

@@ -85,7 +85,8 @@ class Unpickler:
 
     def name(self, module: str, name: str) -> None:
         found = allowed.find(*names.python3_name(module, name), self.user)
-        self.callable.add(id(found))
+        if found not in allowed.NAMED_ONLY:
+            self.callable.add(id(found))
         self.stack.append(found)
 
     def check_callable(self, function: Any) -> None:

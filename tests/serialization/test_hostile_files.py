@@ -78,6 +78,11 @@ def test_modules_called_blocked_cannot_be_allowed():
     b"ctorch\nTensor\n" + number(2**30) + b"\x85R.",
     b"ctorch\nFloatTensor\n" + number(2**30) + b"\x85R.",
     b"ctorch\nSize\n" + number(3) + b"\x85R.",
+    b"ctorch.storage\nUntypedStorage\n" + number(2**36) + b"\x85R.",
+    b"ctorch.storage\nUntypedStorage\n" + number(2**36) + b"\x85\x81.",
+    b"ctorch.storage\nTypedStorage\n" + number(2**36) + b"\x85R.",
+    b"ctorch.nested._internal.nested_tensor\nNestedTensor\n" + number(2**36) + b"\x85R.",
+    b"ctorch.nested._internal.nested_tensor\nNestedTensor\n)\x81}X\x05\x00\x00\x00_heldK\x01sb.",
     b"K\x01K\x02\x85R.",                                                              # a number called
     b"ctorch\nfloat32\n)R.",
     b"ctorch._tensor\n_rebuild_from_type_v2\n(ctorch\nSize\n)K\x01}tR.",

@@ -187,3 +187,29 @@ def test_loading_among_fake_tensors_reads_no_bytes(tmp_path):
     with rushlight.serialization.skip_data(materialize_fake_tensors=True):
         rushlight.save({"a": fake}, tmp_path / "hole.pt")
     assert rushlight.load(tmp_path / "hole.pt")["a"].equal(rushlight.zeros(3, 4))
+
+
+def test_names_in_pickles_are_found_as_pickletools_finds_them():
+    import pickletools
+    import random
+
+    from rushlight.serialization import names
+
+    chance = random.Random(3)
+
+    def value(depth=0):
+        text = "".join(chr(chance.choice([10, 99, 114, 233, 0x1F600, 0])) for _ in range(chance.randrange(300)))
+        leaves = [chance.randrange(-(2**70), 2**70), chance.choice([0, 255, 256, 65536, -1]), chance.random(), text, text.encode(), None, True, 1j,
+                  copy.copy, rushlight.nn.Linear, rushlight.float32, rushlight.Size([1]), {1, 2}, frozenset("ab"), bytearray(b"x")]  # fmt: skip
+        kind = chance.randrange(4) if depth < 4 else 0
+        inner = [value(depth + 1) for _ in range(chance.randrange(4))] if kind else []
+        return (chance.choice(leaves), inner, tuple(inner), dict(enumerate(inner)))[kind]
+
+    for _ in range(150):
+        obj = value()
+        for protocol in range(4):
+            data = pickle.dumps(obj, protocol)
+            expected = [argument.split(" ", 1) for op, argument, _ in pickletools.genops(data) if op.name == "GLOBAL"]
+            assert [[module, name] for _, _, module, name in names.global_sites(data)] == expected
+        for protocol in range(6):
+            pickletools.dis(names.with_torch_names(pickle.dumps(obj, protocol)), io.StringIO())
