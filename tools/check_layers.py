@@ -84,7 +84,7 @@ RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 FORBIDDEN_NAMES = {"utils", "util", "helpers", "helper", "common", "misc"}
 # PyTorch's own public names, which compatibility obliges us to keep.
 PUBLIC_NAMES = {"rushlight/utils", "rushlight/nn/utils", "rushlight/nn/modules/utils", "rushlight/autograd/utils", "rushlight/_dynamo/utils",
-                "rushlight/distributions/utils", "tests/utils",
+                "rushlight/distributions/utils", "tests/utils", "rushlight/cuda/amp/common",
                 "rushlight/fx/passes/utils", "rushlight/fx/passes/utils/common", "rushlight/fx/passes/dialect/common"}
 
 # Start-up budget: `import rushlight` must not load these, so nothing it reaches may import them eagerly.
