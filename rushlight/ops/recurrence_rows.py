@@ -12,7 +12,7 @@ its last state, one that has not begun its first. So sequences of different leng
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import _C
@@ -20,12 +20,13 @@ from ..loops import expr
 from ..loops.expr import Value, const, load, var
 from ..loops.nest import For, Local, Nest, Statement, Store, operands, pointwise_nest, rows
 from ..loops.vocabulary import Scalars
-from ..op.gemm import SIZES, Matrix, pack_strips, strip_products
+from ..op.gemm import PACKED_ROWS, SIZES, SMALL, Matrix, pack_strips, steps, strip_products
 from ..op.pointwise import BY_CODE, compile_for
 
 GATES = {"lstm": 4, "gru": 3, "tanh": 1, "relu": 1}
 KEPT = {"lstm": 4, "gru": 4, "tanh": 0, "relu": 0}     # values per unit that the forward kernel keeps for the backward one
 WORK = 4096                                            # units of a row block that one thread takes
+LONG = 512                                             # steps of a sequence whose plan is not kept
 CPU = _C.device("cpu")
 s = Scalars()
 
@@ -175,22 +176,32 @@ class Walk:
         self.rows, self.batch = starts[-1], max(sizes)
         self.order = list(zip(sizes, starts))[:: -1 if backwards else 1]   # as the states go: (rows, first row)
         self.steps: list[tuple] = []
+        # One product with few rows is over before packing the weight would pay.
+        self.packs = len(sizes) > 1 or self.batch >= PACKED_ROWS or self.batch * self.gates * width <= SMALL
 
     def slot(self, rows: int, cols: int, kind: str = "new") -> tuple:
         return (kind, self.dtype, (rows, cols), None, -1, 0)
 
-    def copy(self, source: int, target: int) -> None:
+    def copy(self, source: int, target: int, rows: int, cols: int, row: int) -> None:
+        """Rows of `cols` elements that lie `row` apart, or are one (0), into a dense slot."""
         copying = compile_for(CPU, pointwise_nest("copy", [self.code], [self.code], [expr.arg(0, self.code)]))
-        self.steps.append((copying, [source, target], [self.batch * self.width, self.size, self.size, 0, 0], 1, 1, -1))
+        self.steps.append((copying, [source, target], [cols, self.size, self.size, row * self.size, cols * self.size], rows, max(1, 32768 // cols), -1))
 
     def pack(self, weight: int, scratch: int, turned: bool) -> None:
         """The hidden weight [gates, width] for products with states (turned) or with gradients of gates."""
         n, k = (self.gates, self.width) if turned else (self.width, self.gates)
-        self.steps += pack_strips(self.code, Matrix(weight, 1, k) if turned else Matrix(weight, n, 1), n, k, scratch)
+        self.weight = Matrix(weight, 1, k) if turned else Matrix(weight, n, 1)
+        if self.packs:
+            self.steps += pack_strips(self.code, self.weight, n, k, scratch)
 
     def multiply(self, m: int, a: tuple[int, int, int], c: tuple[int, int, int], scratch: int, addend: tuple[int, int, int] | None = None) -> None:
         """c = a @ packed (+ addend) for m rows; each is (slot, first element, columns), 0 columns for a bias."""
         x, out, added = (None if t is None else Matrix(t[0], t[2], 1) for t in (a, c, addend))
+        if not self.packs:   # a single step: every slot begins at its first element
+            if addend is not None and addend[0] != c[0]:
+                self.copy(addend[0], c[0], m, c[2], addend[2])
+            self.steps += steps(self.code, CPU, x, self.weight, out, m, c[2], a[2], 1, 1.0, 0.0 if addend is None else 1.0)
+            return
         starts = (a[1], c[1], addend[1] if addend else 0)
         self.steps += strip_products(self.code, x, scratch, out, m, c[2], a[2], added, starts)
 
@@ -200,7 +211,18 @@ class Walk:
         self.steps.append((kernel(self.mode, self.code, backward), at, [self.width], m, max(1, WORK // self.width), -1))
 
 
-@functools.lru_cache(maxsize=256)
+def short_lived(make: Callable) -> Callable:
+    """Keep the plans of recent calls, but not those of very long sequences, which are large."""
+    kept = functools.lru_cache(maxsize=64)(make)
+
+    @functools.wraps(make)
+    def plan(mode: str, code: str, runs: tuple[int, ...], *rest: Any) -> Any:
+        return (make if sum(runs[::2]) > LONG else kept)(mode, code, runs, *rest)
+
+    return plan
+
+
+@short_lived
 def forward_plan(mode: str, code: str, runs: tuple[int, ...], width: int, backwards: bool, has_bias: bool) -> Any:
     """Inputs: given, h, [c], weight, [bias]. Results: out, last h, [last c, cells], [kept]."""
     w = Walk(mode, code, runs, width, backwards)
@@ -216,9 +238,9 @@ def forward_plan(mode: str, code: str, runs: tuple[int, ...], width: int, backwa
         slots.append(w.slot(w.rows, w.kept))
     packed, projected = count + len(slots), count + len(slots) + 1
     slots += [w.slot(w.gates, width, "temp"), w.slot(w.batch if mode == "gru" else 0, w.gates, "temp")]
-    w.copy(first_h, h)
+    w.copy(first_h, h, w.batch, width, width)
     if mode == "lstm":
-        w.copy(first_c, c)
+        w.copy(first_c, c, w.batch, width, width)
     w.pack(weight, packed, True)
     for m, row in w.order:
         state, rows_out, ahead = (h, 0, width), row * width, row * w.gates
@@ -234,7 +256,7 @@ def forward_plan(mode: str, code: str, runs: tuple[int, ...], width: int, backwa
     return _C.Plan(count, CPU, slots, w.steps, False)
 
 
-@functools.lru_cache(maxsize=256)
+@short_lived
 def backward_plan(mode: str, code: str, runs: tuple[int, ...], width: int, backwards: bool) -> Any:
     """Inputs: gradients of out, last h, [last c]; weight; lstm: gates, cells, cells before; gru: kept, h before; rnn: out.
 
@@ -248,9 +270,9 @@ def backward_plan(mode: str, code: str, runs: tuple[int, ...], width: int, backw
     slots += [w.slot(w.rows, w.gates)] * (2 if mode == "gru" else 1)
     d_hidden, packed = count + len(slots) - 1, count + len(slots)
     slots.append(w.slot(w.gates, width, "temp"))
-    w.copy(1, dh)
+    w.copy(1, dh, w.batch, width, width)
     if mode == "lstm":
-        w.copy(2, dc)
+        w.copy(2, dc, w.batch, width, width)
     w.pack(weight, packed, False)
     for m, row in reversed(w.order):
         at, ahead = row * width, row * w.gates

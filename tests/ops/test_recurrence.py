@@ -72,7 +72,7 @@ def test_projections() -> None:
         same(run(rl, "lstm", packed, **options), run(torch, "lstm", packed, **options))
 
 
-@pytest.mark.parametrize("width", [1, 7, 16, 33])
+@pytest.mark.parametrize("width", [1, 7, 16, 33, 100])
 @pytest.mark.parametrize("batch", [1, 5])
 def test_sizes_that_do_not_fill_vectors(width: int, batch: int) -> None:
     for kind in ("LSTM", "GRU", "RNN"):
@@ -85,6 +85,28 @@ def test_sizes_that_do_not_fill_vectors(width: int, batch: int) -> None:
             (out * out).sum().backward()
             made.append([v.detach().numpy() for v in (out, x.grad, *(p.grad for p in net.parameters()))])
         same(*made, 1e-4)
+
+
+@pytest.mark.parametrize("kind", ["LSTMCell", "GRUCell", "RNNCell"])
+def test_a_wide_cell_with_one_row(kind: str) -> None:
+    made = []
+    for t in (rl, torch):
+        t.manual_seed(0)
+        cell = getattr(t.nn, kind)(120, 120)
+        x, h = t.randn(1, 120, requires_grad=True), t.randn(1, 120, requires_grad=True)
+        result = cell(x, (h, h)) if kind == "LSTMCell" else (cell(x, h),)
+        sum((r * r).sum() for r in result).backward()
+        made.append([v.detach().numpy() for v in (*result, x.grad, h.grad, *(p.grad for p in cell.parameters()))])
+    same(*made, 1e-4)
+
+
+def test_a_sequence_longer_than_plans_are_kept_for() -> None:
+    net = rl.nn.GRU(2, 3)
+    x = rl.randn(600, 1, 2, requires_grad=True)
+    out, last = net(x)
+    out.sum().backward()
+    halves = net(x[:300])
+    assert rl.allclose(net(x[300:], halves[1])[1], last, atol=1e-6) and bool(x.grad.isfinite().all())
 
 
 @pytest.mark.parametrize("bias", [True, False])
