@@ -189,3 +189,31 @@ def test_training_with_the_scaler_follows_pytorch():
         warnings.simplefilter("error")
         mine = run(rl)
     assert mine == pytest.approx(run(torch), rel=0.02)
+
+
+@pytest.mark.parametrize("way", [{}, {"foreach": True}, {"fused": True}])
+def test_real_optimizers_step_as_in_pytorch(way):
+    def run(space):
+        space.manual_seed(0)
+        model = space.nn.Linear(3, 2)
+        optimizer = space.optim.AdamW(model.parameters(), lr=0.1, **way)
+        scaler = space.amp.GradScaler("cpu", init_scale=64.0, growth_interval=2)
+        x = space.linspace(-1, 1, 12).reshape(4, 3)
+        for i in range(5):
+            optimizer.zero_grad()
+            scaler.scale((model(x) * (float("inf") if i == 2 else 1.0)).square().mean()).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        return model.weight.flatten().tolist(), scaler.state_dict()
+
+    (weights, state), (expected, their_state) = run(rl), run(torch)
+    assert weights == pytest.approx(expected, rel=1e-4, abs=1e-6)
+    assert state == their_state
+
+
+def test_the_cuda_names_warn_and_do_nothing():
+    with pytest.warns(FutureWarning), rl.cuda.amp.autocast():
+        assert (rl.ones(2, 2) @ rl.ones(2, 2)).dtype is rl.float32
+    with pytest.warns(FutureWarning):
+        assert not rl.cuda.amp.GradScaler().is_enabled()
+    assert rl.cuda.amp.common.amp_definitely_not_available()
