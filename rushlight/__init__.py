@@ -192,6 +192,7 @@ _SUBPACKAGES = frozenset((
     "package",
     "profiler",
     "quantization",
+    "quasirandom",
     "random",
     "return_types",
     "serialization",
@@ -210,7 +211,7 @@ _SUBPACKAGES = frozenset((
 _LAZY_NAMES = {
     "vmap": "func", "compile": "compiler", "SymInt": "fake", "SymFloat": "fake", "SymBool": "fake", "OutOfMemoryError": "cuda", "AcceleratorError": "cuda",
     "TorchVersion": "version", **dict.fromkeys(("PyTorchFileReader", "PyTorchFileWriter", "DispatchKey", "DisableTorchFunctionSubclass"), "core_names"),
-    "cond": "control_flow", "while_loop": "control_flow", "Stream": "streams", "Event": "streams",
+    "cond": "control_flow", "while_loop": "control_flow", "Stream": "streams", "Event": "streams", "get_device_module": "accelerator",
     "save": "serialization", "load": "serialization", **dict.fromkeys(_STORAGE_NAMES, "storage"),
     "einsum": "ops.einsum", "get_printoptions": "printing", "set_printoptions": "printing",
     "autocast": "amp", "Future": "futures", "ScriptModule": "jit", "ScriptFunction": "jit",

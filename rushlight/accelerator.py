@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from types import ModuleType
 from typing import Any
 
+from ._C import device as Device
 from .absent import absent
 
 __all__ = [
@@ -47,6 +50,17 @@ def empty_cache() -> None:
 
 def empty_host_cache() -> None:
     """Nothing is kept for a device that is not there."""
+
+
+def get_device_module(device: Any = None) -> ModuleType:
+    """The module of a device, `torch.cpu` for "cpu"; of the accelerator, or of the processor where there is none, when not told."""
+    if device is not None and not isinstance(device, (str, Device)):
+        raise RuntimeError(f"Invalid value of device '{device}', expect torch.device, str, or None")
+    name = "cpu" if device is None else Device(device).type
+    try:
+        return import_module(f".{name}", __package__)
+    except ModuleNotFoundError:
+        raise RuntimeError(f"Device '{name}' does not have a corresponding module registered as 'torch.{name}'.") from None
 
 
 class device_index:  # noqa: N801 - PyTorch's name

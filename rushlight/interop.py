@@ -186,7 +186,7 @@ def numpy_of(self: Tensor, *, force: bool = False) -> Any:
         raise TypeError(
             f"can't convert {source.device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first."
         )
-    if source.requires_grad:
+    if source.requires_grad and _C.is_grad_enabled():
         raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
     name = source.dtype.name
     if name in _NOT_IN_NUMPY:

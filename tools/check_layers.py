@@ -55,7 +55,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("hub",),
     ("multiprocessing",),
     ("library",),
-    ("special", "linalg", "fft", "signal", "masked", "nested", "sparse", "distributions"),
+    ("special", "linalg", "fft", "signal", "masked", "nested", "sparse", "distributions", "quasirandom"),
     ("utils",),
     ("func", "fake"),
     ("control_flow", "_subclasses", "return_types", "streams", "types", "_tensor_str", "_custom_ops"),

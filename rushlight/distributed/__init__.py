@@ -5,6 +5,7 @@ The names libraries import exist, so that they load; using one raises and says s
 
 from __future__ import annotations
 
+from .. import late
 from ..absent import absent_names
 from . import rpc  # noqa: F401
 
@@ -52,3 +53,4 @@ _NAMES = (
     "reduce_scatter_tensor scatter scatter_object_list send send_object_list"
 )
 globals().update(absent_names("torch.distributed", "running over several processes is not written yet (distributed.is_available() is False)", _NAMES))
+__getattr__, __dir__ = late.names(globals(), {}, frozenset({"device_mesh"}))

@@ -128,6 +128,12 @@ def test_force_detaches():
     assert t.numpy(force=True).tolist() == [1.0, 2.0]
 
 
+def test_arrays_of_parameters_where_gradients_are_off():
+    t = rl.tensor([1.0, 2.0], requires_grad=True)
+    with rl.no_grad():
+        assert t.numpy().tolist() == np.asarray(t).tolist() == [1.0, 2.0]
+
+
 def test_buffer_protocol():
     t = rl.tensor([[1, 2, 3], [4, 5, 6]], dtype=rl.int32)
     view = memoryview(t)

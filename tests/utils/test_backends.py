@@ -140,3 +140,10 @@ def test_threads_can_be_set():
     thread.start()
     thread.join()
     assert seen == [before]
+
+
+def test_the_module_of_a_device():
+    assert rl.get_device_module("cpu:0") is rl.get_device_module() is rl.get_device_module(rl.device("cpu")) is rl.cpu
+    assert rl.get_device_module("cuda") is rl.cuda
+    with pytest.raises(RuntimeError, match="Invalid value of device '3'"):
+        rl.get_device_module(3)

@@ -320,6 +320,16 @@ class Split(View):
         return {"tensor": join(g, tensor, d, lengths)}
 
 
+class SplitMethod(Composite):
+    """`split` with the name its argument has in the method of PyTorch."""
+
+    schema = ("split.method(Tensor(a) tensor, int split_size, int dim=0) -> Tensor[]", "split.method_sizes(Tensor(a) tensor, int[] split_size, int dim=0) -> Tensor[]")
+    out = False
+
+    def compute(self, tensor, split_size, dim):
+        return tensor.split(split_size, dim)
+
+
 def join(grads: Any, meta: Any, d: int, lengths: list[int]) -> Any:
     """Gradients of parts put back side by side, zeros where there is none."""
     grads = grads if isinstance(grads, tuple) else (grads,)   # an op with a single part gets its gradient bare
@@ -409,7 +419,8 @@ class Chunk(Composite):
 class TensorSplit(Composite):
     """Parts of nearly equal length, or cut at the listed positions."""
 
-    schema = ("tensor_split(Tensor(a) input, int indices_or_sections, int dim=0) -> Tensor[]", "tensor_split.indices(Tensor(a) input, int[] indices_or_sections, int dim=0) -> Tensor[]", "tensor_split.tensor(Tensor(a) input, Tensor indices_or_sections, int dim=0) -> Tensor[]")
+    schema = ("tensor_split(Tensor(a) input, int sections, int dim=0) -> Tensor[]", "tensor_split.indices(Tensor(a) input, int[] indices, int dim=0) -> Tensor[]",
+              "tensor_split.tensor(Tensor(a) input, Tensor tensor_indices_or_sections, int dim=0) -> Tensor[]")
     out = False
 
     def compute(self, input, at, dim):
@@ -438,7 +449,7 @@ class TensorSplit(Composite):
 class HSplit(Composite):
     """tensor_split along the second dimension (the first of a vector)."""
 
-    schema = ("hsplit(Tensor(a) input, int indices_or_sections) -> Tensor[]", "hsplit.indices(Tensor(a) input, int[] indices_or_sections) -> Tensor[]")
+    schema = ("hsplit(Tensor(a) input, int sections) -> Tensor[]", "hsplit.indices(Tensor(a) input, int[] indices) -> Tensor[]")
     out = False
 
     def compute(self, input, at):
@@ -450,7 +461,7 @@ class HSplit(Composite):
 class VSplit(Composite):
     """tensor_split along the first dimension."""
 
-    schema = ("vsplit(Tensor(a) input, int indices_or_sections) -> Tensor[]", "vsplit.indices(Tensor(a) input, int[] indices_or_sections) -> Tensor[]")
+    schema = ("vsplit(Tensor(a) input, int sections) -> Tensor[]", "vsplit.indices(Tensor(a) input, int[] indices) -> Tensor[]")
     out = False
 
     def compute(self, input, at):
@@ -462,7 +473,7 @@ class VSplit(Composite):
 class DSplit(Composite):
     """tensor_split along the third dimension."""
 
-    schema = ("dsplit(Tensor(a) input, int indices_or_sections) -> Tensor[]", "dsplit.indices(Tensor(a) input, int[] indices_or_sections) -> Tensor[]")
+    schema = ("dsplit(Tensor(a) input, int sections) -> Tensor[]", "dsplit.indices(Tensor(a) input, int[] indices) -> Tensor[]")
     out = False
 
     def compute(self, input, at):
