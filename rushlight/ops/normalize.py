@@ -1,7 +1,7 @@
 """Row-wise normalisation as fused composites: softmax, log_softmax, layer_norm, rms_norm and their gradients.
 
 Enters: floating tensors and the dim (or trailing sizes) a row is made of. Leaves: normalised rows; rows along the last
-dim are one kernel, others go through a transposed copy. Refuses: integer tensors without a dtype to compute in.
+dim are one kernel, others a few. Refuses: integer tensors without a dtype to compute in.
 """
 
 from __future__ import annotations
@@ -14,8 +14,12 @@ from ..autograd import enable_grad, grad as grad_of
 from ..op import Composite, Fused, Meta, find_op, levels, wrap_dim
 
 
+# Intermediate results of these types would be rounded at every step.
+WIDE = {_C.float16: _C.float32, _C.bfloat16: _C.float32, _C.complex32: _C.complex64}
+
+
 class _AlongDim(Fused):
-    """Ops over one dim: one kernel when it is the last, through a transposed view otherwise."""
+    """Ops over one dim: one kernel when it is the last, the steps of the body one by one otherwise."""
 
     def dim_of(self, args: tuple) -> int:
         return args[self.spec.index("dim")]
@@ -36,11 +40,9 @@ class _AlongDim(Fused):
         t, d = args[0], self.dim_of(args)
         if not t.numel():   # nothing along dim to look at
             return t.clone()
-        if t.ndim and t.numel() and wrap_dim(self.name, d, t.ndim) != t.ndim - 1:
-            at = self.spec.index("dim")
-            turned = [a.transpose(d, -1).contiguous() if hasattr(a, "transpose") else a for a in args]
-            turned[at] = -1
-            return self.run(*turned).transpose(d, -1)
+        if t.ndim and wrap_dim(self.name, d, t.ndim) != t.ndim - 1:
+            widened = [a.to(WIDE[t.dtype]) if isinstance(a, _C.Tensor) and t.dtype in WIDE else a for a in args]
+            return self.compute(*widened).to(t.dtype)
         return super().run(*args)
 
 
