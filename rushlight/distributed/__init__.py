@@ -53,4 +53,4 @@ _NAMES = (
     "reduce_scatter_tensor scatter scatter_object_list send send_object_list"
 )
 globals().update(absent_names("torch.distributed", "running over several processes is not written yet (distributed.is_available() is False)", _NAMES))
-__getattr__, __dir__ = late.names(globals(), {}, frozenset({"device_mesh"}))
+__getattr__, __dir__ = late.names(globals(), {}, ("device_mesh", "optim"))

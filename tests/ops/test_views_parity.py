@@ -68,6 +68,7 @@ VIEWS: dict[str, Callable] = {
     "as_strided_overlapping": lambda x: x.as_strided((4, 3), (1, 1)),
     "split": lambda x: x.split(2, 1),
     "split_sizes": lambda x: x.split([1, 0, 3], -1),
+    "swapaxes_named": lambda x: x.swapaxes(axis0=0, axis1=2),
     "split_named": lambda x: x.split(split_size=2, dim=1) + x.split(split_size=[1, 3], dim=2),
     "chunk": lambda x: x.chunk(3, 2),
     "chunk_many": lambda x: x.chunk(7, 1),

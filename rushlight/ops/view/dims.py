@@ -33,7 +33,7 @@ class Transpose(View):
     """Two dimensions exchanged."""
 
     schema = "transpose(Tensor(a) input, int dim0, int dim1) -> Tensor(a)"
-    aliases = ("swapaxes", "swapdims")
+    aliases = ("swapdims",)
 
     def geometry(self, t, dim0, dim1):
         a, b = wrap_dim("transpose", dim0, t.ndim), wrap_dim("transpose", dim1, t.ndim)
@@ -44,6 +44,16 @@ class Transpose(View):
 
     def vjp(self, g, dim0, dim1):
         return {"input": g.transpose(dim0, dim1)}
+
+
+class SwapAxes(Composite):
+    """`transpose`, in NumPy's words."""
+
+    schema = "swapaxes(Tensor(a) input, int axis0, int axis1) -> Tensor(a)"
+    out = False
+
+    def compute(self, input, axis0, axis1):
+        return input.transpose(axis0, axis1)
 
 
 class T(View):
