@@ -12,6 +12,7 @@ from typing import Any
 
 from . import _C, functions, indexing, interop, legacy, shape, storage
 from ._C import Tensor, UntypedStorage
+from .dispatch.modes import DisableTorchFunctionSubclass
 from .op import find_op
 from .settings import must_fill_memory
 
@@ -195,7 +196,8 @@ def as_subclass(self: Tensor, cls: type) -> Tensor:
         raise TypeError(f"as_subclass(): argument 'cls' must be a subclass of Tensor, not {cls!r}")
     if not self.requires_grad:
         return _C.shallow_copy(self, True, cls)
-    made = self.view(self.shape)
+    with DisableTorchFunctionSubclass():   # a subclass that makes every result one of its own would have the last word
+        made = self.view(self.shape)
     if cls is not Tensor:
         made.__class__ = cls
         made._keys |= _C.subclass_keys(cls)

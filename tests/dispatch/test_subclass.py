@@ -215,3 +215,18 @@ def test_refusals_of_every_handler_are_reported() -> None:
 
     with pytest.raises(TypeError, match="Stubborn"):
         Stubborn(rl.ones(2)) + 1
+
+
+def test_as_subclass_leaves_a_class_that_claims_every_result():
+    class Kept(rl.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            return super().__torch_function__(func, types, args, kwargs or {}).as_subclass(cls)
+
+    x = rl.ones(2, requires_grad=True)
+    kept = x.as_subclass(Kept)
+    assert type(kept + 1) is Kept
+    plain = (kept * 3).as_subclass(rl.Tensor)
+    assert type(plain) is rl.Tensor and plain.requires_grad
+    plain.sum().backward()
+    assert x.grad.tolist() == [3.0, 3.0]

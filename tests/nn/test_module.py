@@ -265,3 +265,7 @@ def test_functional_call_and_stacked_state() -> None:
     out = rl.vmap(lambda p, b, x: rl.func.functional_call(models[0], (p, b), (x,)), in_dims=(0, 0, None))(params, buffers, rl.ones(2))
     assert out.shape == (2, 2)
     assert rl.func.functional_call(models[0], {"w": rl.zeros(2)}, rl.ones(2)).sum().item() == 0
+
+
+def test_annotations_of_modules_are_objects_not_text():
+    assert all(not isinstance(kind, str) for kind in rl.nn.Module.__annotations__.values())

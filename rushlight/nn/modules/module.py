@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, get_type_hints
 
 from ... import _C
 from ..._C import Tensor
@@ -466,6 +466,10 @@ class Module(State, Hooks):
         children = [f"({name}): {_addindent(repr(module), 2)}" for name, module in self._modules.items()]
         body = lines[0] if len(lines) == 1 and not children else "\n  " + "\n  ".join(lines + children) + "\n" if lines + children else ""
         return f"{self._get_name()}({body})"
+
+
+# Libraries read these from the modules of their own (fastai does), where the names in their text mean nothing.
+Module.__annotations__ = get_type_hints(Module)
 
 
 def _cannot_assign(value: Any, what: str, name: str, expected: str) -> TypeError:
