@@ -10,7 +10,7 @@ import torch
 from pytorch_tabnet.pretraining import TabNetPretrainer
 from pytorch_tabnet.tab_model import TabNetClassifier, TabNetRegressor
 
-NEEDS = "pytorch-tabnet lpips torchvision"
+NEEDS = "pandas pytorch-tabnet lpips torchvision"
 TOLERANCE = 5e-3   # ghost batch norm over small batches, and Adam over its noise, magnify rounding
 SIZES = {"n_d": 4, "n_a": 4, "n_steps": 2, "verbose": 0, "seed": 1, "device_name": "cpu"}
 
