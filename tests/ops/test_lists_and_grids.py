@@ -97,3 +97,16 @@ def test_large_rows_are_joined(shapes: list, dim: int, dtype: str) -> None:
         assert rl.equal(joined.narrow(dim, start, part.shape[dim]), part)
         start += part.shape[dim]
     assert start == joined.shape[dim]
+
+
+@pytest.mark.parametrize("count", [4, 9, 32])
+@pytest.mark.parametrize("shape", [(3, 64, 64), (1, 5, 1023), (2, 1, 4097), (70000,)])
+@pytest.mark.parametrize("dtype", ["float32", "uint8", "complex64"])
+def test_many_large_tensors_are_stacked(count: int, shape: tuple, dtype: str) -> None:
+    """Tensors written some at a time, in pieces, hold what one copy per tensor would; strided ones and other dims too."""
+    parts = [(rl.randn(shape) * 3).to(getattr(rl, dtype)) for _ in range(count)]
+    for dim in (0, 1, -1):
+        stacked = rl.stack(parts, dim)
+        assert all(rl.equal(stacked.select(dim, k), part) for k, part in enumerate(parts))
+    turned = [part.transpose(0, -1) for part in parts]
+    assert all(rl.equal(row, part) for row, part in zip(rl.stack(turned), turned))

@@ -18,6 +18,7 @@ from rushlight.promotion import result_type_of
 
 MOST_JOINED = 8          # tensors one kernel reads side by side
 JOINED_FROM = 1 << 16    # elements from which on a kernel of its own pays
+SMALLEST_PIECE = 1 << 10   # elements; smaller pieces are not worth cutting
 _join_kernels: dict[tuple, Any] = {}
 
 
@@ -111,6 +112,41 @@ def join_nest(code: str, count: int) -> Nest:
     return Nest("join", operands([code] * count, [code]), ("width", *(f"n{k}" for k in range(count))), rows(*body))
 
 
+def chunks_of(tensors: Sequence[Any], dtype: Any, device: Any) -> int:
+    """Into how many equal pieces to cut tensors that are put one after another whole; 1 where one copy each serves as well.
+
+    A copy shared by the threads costs them a meeting: for many tensors of a few pages each, as images are, that shows.
+    One piece for each thread measured best; smaller ones are slower.
+    """
+    size = tensors[0].numel()
+    if device.type != "cpu" or len(tensors) < 4 or size * len(tensors) < JOINED_FROM or not all(t.dtype is dtype and t._is_contiguous() for t in tensors):
+        return 1
+    return next((count for count in range(_C.get_num_threads(), 1, -1) if size % count == 0 and size // count >= SMALLEST_PIECE), 1)
+
+
+def stacked_steps(tensors: Sequence[Any], chunks: int, dtype: Any, device: Any) -> list[tuple]:
+    """Steps that write tensors of one size one after another, some of them at a time, each cut into `chunks` pieces."""
+    size, inputs, steps = tensors[0].numel(), len(tensors), []
+    for first in range(0, inputs, MOST_JOINED):
+        count = min(MOST_JOINED, inputs - first)
+        key = (dtype.code, -count, device.type)
+        kernel = _join_kernels.get(key)
+        if kernel is None:
+            kernel = _join_kernels[key] = as_step(compile_for(device, stack_nest(dtype.code, count)))
+        target = (inputs, first * size * dtype.itemsize)
+        steps.append((kernel, [*range(first, first + count), target], [size, size // chunks], chunks, 1, -1))
+    return steps
+
+
+def stack_nest(code: str, count: int) -> Nest:
+    """Piece i of every operand, to its place in that operand's part of the result."""
+    i, size, piece, body = var("i"), var("size"), var("piece"), []
+    for k in range(count):
+        j = var(f"j{k}")
+        body.append(For(j.attr, ZERO, piece, (Store(count, size * k + i * piece + j, load(k, i * piece + j, code)),), vector=True))
+    return Nest("stack", operands([code] * count, [code]), ("size", "piece"), rows(*body))
+
+
 def is_skipped(t: Any) -> bool:
     """An empty 1-D tensor joins anything, adding nothing."""
     return len(t.shape) == 1 and t.shape[0] == 0
@@ -138,8 +174,9 @@ class Stack(OpDefinition):
         shape = (*model.shape[:dim], inputs, *model.shape[dim:])
         strides = contiguous_strides(shape)
         inside = (*strides[:dim], *strides[dim + 1 :])
-        steps = []
-        for k, t in enumerate(tensors) if device.type != "meta" else ():
+        chunks = chunks_of(tensors, dtype, device) if product(shape[:dim]) == 1 else 1
+        steps = stacked_steps(tensors, chunks, dtype, device) if chunks > 1 else []
+        for k, t in enumerate(tensors) if device.type != "meta" and not steps else ():
             steps += copy_steps(device, t, k, (inputs, k * strides[dim] * dtype.itemsize), inside, dtype)
         return _C.Plan(inputs, device, [("new", dtype, shape, None, 0, 0)], steps)
 
