@@ -6,9 +6,10 @@ import warnings
 
 import numpy as np
 import pytest
-import torch
 
 import rushlight as rl
+
+torch = pytest.importorskip("torch")
 
 SCHEMES = {
     "uniform_": {"a": -1, "b": 2}, "normal_": {"mean": 1, "std": 2}, "trunc_normal_": {}, "constant_": {"val": 3}, "ones_": {}, "zeros_": {}, "eye_": {},

@@ -7,9 +7,10 @@ import pickle
 from typing import Any
 
 import pytest
-import torch
 
 import rushlight as rl
+
+torch = pytest.importorskip("torch")
 
 LIBRARIES = [pytest.param(torch, id="torch"), pytest.param(rl, id="rushlight")]
 

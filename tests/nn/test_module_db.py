@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+pytest.importorskip("torch")
+pytest.importorskip("expecttest", reason="PyTorch's module records need it")
+
 from tests.nn.module_records import RECORDS, check
 
 

@@ -8,9 +8,10 @@ import warnings
 
 import numpy as np
 import pytest
-import torch
 
 import rushlight as rl
+
+torch = pytest.importorskip("torch")
 
 
 def both(program):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
-import torch.nn.utils.prune
 
 import rushlight as rl
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("torch.nn.utils.prune")
 
 
 def test_pruning_step_by_step():

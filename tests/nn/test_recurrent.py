@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 import rushlight as rl
+
+torch = pytest.importorskip("torch")
 
 SETTINGS = [{}, {"bidirectional": True}, {"num_layers": 2, "dropout": 0.5}, {"num_layers": 2, "bidirectional": True, "bias": False}, {"batch_first": True}]
 CASES = [(kind, kwargs) for kind in ("RNN", "LSTM", "GRU") for kwargs in SETTINGS] + [

@@ -1,0 +1,55 @@
+"""What the whole suite shares: a quick tier, and a record of what has passed.
+
+    pytest --quick            the tests that take little time: one representative of each large sweep, nothing marked `slow`
+    pytest --still-to-pass    only tests that have not passed in an earlier run here. `.ci/run` uses it after PyTorch has been
+                              installed, to run exactly what the first run could not: no list of "tests that need PyTorch" to keep.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+PASSED = "rushlight/passed"   # in pytest's own cache: the ids of the tests that have passed
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("rushlight")
+    group.addoption("--quick", action="store_true", help="leave out tests marked slow, ecosystem or sweep (under 3 minutes on 2 cores)")
+    group.addoption("--still-to-pass", action="store_true", help="only tests that no earlier run with this cache has passed")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    left_out: list[pytest.Item] = []
+    if config.getoption("--quick"):
+        left_out += [item for item in items if any(map(item.get_closest_marker, ("slow", "ecosystem", "sweep")))]
+    if config.getoption("--still-to-pass"):
+        done = set(config.cache.get(PASSED, []))
+        left_out += [item for item in items if item.nodeid in done]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        gone = set(left_out)
+        items[:] = [item for item in items if item not in gone]
+
+
+class Passed:
+    """Notes the tests that pass in all their phases, and keeps them for a later run. Only the process that hears of all of them has one."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.config = config
+        self.good: set[str] = set()
+        self.bad: set[str] = set()
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.when == "call" and report.passed:
+            self.good.add(report.nodeid)
+        elif not report.passed:
+            self.bad.add(report.nodeid)
+
+    def pytest_sessionfinish(self) -> None:
+        before = set(self.config.cache.get(PASSED, [])) if self.config.getoption("--still-to-pass") else set()
+        self.config.cache.set(PASSED, sorted((before | self.good) - self.bad))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput") and hasattr(config, "cache"):
+        config.pluginmanager.register(Passed(config), "rushlight-passed")
