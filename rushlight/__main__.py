@@ -1,9 +1,10 @@
-"""`python -m rushlight`: run PyTorch programs on Rushlight, or say what this installation is.
+"""The command `rushlight`, also `python -m rushlight`: run PyTorch programs, or say what this installation is.
 
-    python -m rushlight run script.py --epochs 3        an unmodified PyTorch script
-    python -m rushlight run -m package.train --lr 0.1   a module, as with `python -m`
-    python -m rushlight check package_or_path …         which `torch` names it mentions that are missing here
-    python -m rushlight info                            versions, processor, devices
+    rushlight run script.py --epochs 3        an unmodified PyTorch script
+    rushlight run -m package.train --lr 0.1   a module, as with `python -m`
+    rushlight check package_or_path …         `torch` names it mentions that are missing or refused here
+    rushlight info                            versions, processor, devices
+    rushlight --version                       one line
 """
 
 from __future__ import annotations
@@ -11,18 +12,25 @@ from __future__ import annotations
 import argparse
 import sys
 
+from . import version
+
 
 def parse(arguments: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m rushlight", description="Run PyTorch programs on Rushlight.")
+    parser = argparse.ArgumentParser(prog="rushlight", description="Run PyTorch programs on Rushlight.")
+    parser.add_argument("-V", "--version", action="version", version=one_line())
     commands = parser.add_subparsers(dest="command", required=True)
     run = commands.add_parser("run", help="run an unmodified PyTorch program", description="Run a program with `torch` served by Rushlight.")
     run.add_argument("-m", dest="module", action="store_true", help="the program is a module name, as with `python -m`")
     run.add_argument("program", help="path of the script, or name of the module")
     run.add_argument("arguments", nargs=argparse.REMAINDER, help="handed to the program as they are")
-    check = commands.add_parser("check", help="list the torch names a program mentions that Rushlight lacks")
+    check = commands.add_parser("check", help="list the torch names a program mentions that Rushlight lacks or refuses")
     check.add_argument("targets", nargs="+", help="files, folders or installed packages")
     commands.add_parser("info", help="print versions, processor and devices")
     return parser.parse_args(arguments)
+
+
+def one_line() -> str:
+    return f"rushlight {version.rushlight} (follows PyTorch {version.follows})"
 
 
 def info() -> None:
@@ -30,7 +38,7 @@ def info() -> None:
 
     import rushlight
 
-    print(f"rushlight {rushlight.version.rushlight} (follows PyTorch {rushlight.version.follows})")
+    print(one_line())
     print(f"python    {platform.python_version()} on {platform.system()} {platform.machine()}")
     print(f"threads   {rushlight.get_num_threads()}")
 
@@ -39,14 +47,16 @@ def check(targets: list[str]) -> int:
     from .compat import audit
 
     try:
-        missing = audit.missing(targets)
+        places = audit.places_of(targets)
     except FileNotFoundError as unknown:
         print(unknown, file=sys.stderr)
         return 2
-    for name, places in sorted(missing.items(), key=lambda item: (-len(item[1]), item[0])):
-        print(f"{name}  ({len(places)} place{'s' if len(places) > 1 else ''}, first {places[0]})")
-    print(f"{len(missing)} names of torch are mentioned that Rushlight does not have")
-    return int(bool(missing))
+    missing, refused = audit.missing(places), audit.refused(places)
+    for found, note in ((missing, ""), (refused, ", refused when used")):
+        for name, at in sorted(found.items(), key=lambda item: (-len(item[1]), item[0])):
+            print(f"{name}  ({len(at)} place{'s' if len(at) > 1 else ''}, first {at[0]}{note})")
+    print(f"{len(missing)} names of torch are mentioned that Rushlight does not have, and {len(refused)} that it refuses")
+    return int(bool(missing or refused))
 
 
 def main(arguments: list[str]) -> int:
@@ -68,5 +78,10 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
+def command() -> int:
+    """What the installed command `rushlight` calls."""
+    return main(sys.argv[1:])
+
+
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(command())

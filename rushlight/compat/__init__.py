@@ -12,6 +12,7 @@ Refuses: being installed after the real `torch` was imported, since two framewor
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import runpy
 import sys
@@ -74,6 +75,13 @@ def serve_children() -> None:
         sys.path.insert(1, str(SHIM))
 
 
+def _is_found(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:   # of a package it is said to be in
+        return False
+
+
 def run(script: str, arguments: list[str], as_module: bool = False) -> None:
     """Run a program unmodified, as `python script …` (or `python -m script …`) would, with `torch` served from Rushlight."""
     install()
@@ -81,6 +89,8 @@ def run(script: str, arguments: list[str], as_module: bool = False) -> None:
     sys.argv = [script, *arguments]
     if as_module:
         sys.path[0] = os.getcwd()
+        if not _is_found(script):
+            raise FileNotFoundError(f"rushlight run: no such module: {script!r}")
         runpy.run_module(script, run_name="__main__", alter_sys=True)
         return
     if not Path(script).exists():

@@ -1,8 +1,9 @@
-"""Which names of `torch` a program mentions, and which of them Rushlight lacks. Nothing of the program is run.
+"""Which names of `torch` a program mentions, and which of them Rushlight lacks or refuses. Nothing of the program is run.
 
-Enters: files, folders or names of installed packages. Leaves: for each dotted `torch` name that has no counterpart here, the
-places that mention it; `python -m rushlight check PROGRAM` prints them. A name found here may still refuse some argument; a
-name reported missing may sit on a path the program never takes (a GPU, several machines).
+Enters: files, folders or names of installed packages. Leaves: for each dotted `torch` name that has no counterpart here, and
+for each that exists only to say why it is missing (`absent`), the places that mention it; `rushlight check PROGRAM` prints
+them. A name found here may still refuse some argument; a name reported may sit on a path the program never takes (a GPU,
+several machines).
 """
 
 from __future__ import annotations
@@ -15,12 +16,17 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import ModuleType
 
+MISSING = object()
+
 
 def sources(target: str) -> Iterator[Path]:
     """The Python files of a path or of an installed package."""
     path = Path(target)
     if not path.exists():
-        spec = importlib.util.find_spec(target)
+        try:
+            spec = importlib.util.find_spec(target)
+        except (ImportError, ValueError):   # "train.py" is asked of a package `train`
+            spec = None
         if spec is None or spec.origin is None:
             raise FileNotFoundError(f"rushlight check: {target!r} is neither a path nor an installed package")
         path = Path(spec.origin)
@@ -55,13 +61,13 @@ def _chain(node: ast.AST) -> list[str]:
     return [node.id, *reversed(parts)] if isinstance(node, ast.Name) else []
 
 
-def has(name: str) -> bool:
-    """Whether Rushlight has a dotted `torch` name. Beyond a class or function, attributes are not followed."""
+def find(name: str) -> object:
+    """What a dotted `torch` name is here, or MISSING. Beyond a class or function, attributes are not followed."""
     found: object = importlib.import_module("rushlight")
     path = "rushlight"
     for part in name.split(".")[1:]:
         if not isinstance(found, ModuleType):
-            return True
+            return found
         path = f"{path}.{part}"
         try:
             found = getattr(found, part)
@@ -69,12 +75,18 @@ def has(name: str) -> bool:
             try:
                 found = importlib.import_module(path)
             except ImportError:
-                return False
-    return True
+                return MISSING
+    return found
 
 
-def missing(targets: Iterable[str]) -> dict[str, list[str]]:
-    """From each missing name to the places (`file:line`) that mention it."""
+def why_refused(name: str) -> str | None:
+    """The reason that a name gives for being there in name only; None for any other."""
+    found = find(name)
+    return vars(found).get("_absent_reason") if isinstance(found, type) else None
+
+
+def places_of(targets: Iterable[str]) -> dict[str, list[str]]:
+    """From each `torch` name to the places (`file:line`) that mention it."""
     places: dict[str, list[str]] = defaultdict(list)
     for target in targets:
         for path in sources(target):
@@ -84,6 +96,15 @@ def missing(targets: Iterable[str]) -> dict[str, list[str]]:
                 continue
             for name, line in mentions(tree):
                 places[name].append(f"{path}:{line}")
-    absent = sorted(name for name in places if not has(name))
-    shortest = [name for name in absent if not any(name.startswith(f"{other}.") for other in absent)]
-    return {name: sorted(set(places[name])) for name in shortest}
+    return {name: sorted(set(found)) for name, found in places.items()}
+
+
+def missing(places: dict[str, list[str]]) -> dict[str, list[str]]:
+    """Those of the names that Rushlight does not have; the shortest of each, since what is below a missing name is missing too."""
+    absent = sorted(name for name in places if find(name) is MISSING)
+    return {name: places[name] for name in absent if not any(name.startswith(f"{other}.") for other in absent)}
+
+
+def refused(places: dict[str, list[str]]) -> dict[str, list[str]]:
+    """Those of the names that can be imported but raise NotImplementedError when used."""
+    return {name: found for name, found in places.items() if why_refused(name)}

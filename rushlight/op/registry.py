@@ -8,7 +8,8 @@ be known before, which names there are and which families define them, is six ta
 them; they are then kept on disk beside the kernels (`disk_cache`), together with the sizes and times of the sources
 they were made from. A later process that finds the same sources takes the tables from there; one that finds anything
 else imports every family and keeps the tables anew. So an op is still added in one file, and nothing generated is
-committed.
+committed. A wheel brings the tables with it (`SHIPPED`, made while it is built by tools/make_tables.py), so that the
+first import is a quick one too; they name the content of the sources they were made from, and no other gets them.
 
 An `Op` object is made for each name at once and stays the same object: its overloads, its documentation and its
 definitions are what arrives late. Walking `definitions`, or `load_all()`, imports the rest.
@@ -26,6 +27,7 @@ from collections.abc import Callable, Iterator, Mapping
 from .. import _C, disk_cache
 
 FUNCTION, OPERATOR, REFLECTED = 0, 1, 2   # modes of the core's Op (csrc/call.cpp)
+SHIPPED = os.path.join(os.path.dirname(__file__), "ops.tables")
 KIND_POINTWISE, KIND_PLANNED, KIND_PYTHON = 0, 1, 2   # how the core runs an overload
 _IN_PLACE = frozenset(("add", "sub", "mul", "div", "truediv", "floordiv", "mod", "pow", "and", "or", "xor", "lshift", "rshift", "matmul"))
 
@@ -247,10 +249,12 @@ def open_families(package: str, folder: str) -> None:
     # Kinds are part of it: definitions inherit from them where they are published.
     identity = repr((sys.version, sources, list_sources(os.path.dirname(__file__)))).encode()
     file = f"ops-{sys.implementation.cache_tag}-{zlib.crc32(folder.encode()):08x}"
-    if not read_tables(file, identity):
-        load_all()
-        fill_published()
-        write_tables(file, identity)
+    if not take_tables(disk_cache.read(file), identity):
+        shipped = read_shipped()
+        if shipped is None or not take_tables(shipped, content_identity(folder)):
+            load_all()
+            fill_published()
+        disk_cache.write(file, packed_tables(identity))   # if that fails, later processes too come by here
 
 
 def list_sources(folder: str, prefix: str = "") -> list[tuple[str, int, int]]:
@@ -285,9 +289,11 @@ def load_all() -> None:
         load(family)
 
 
-def read_tables(file: str, identity: bytes) -> bool:
-    """Take the tables from disk; False if there are none, or not of these sources, or damaged ones."""
-    data = disk_cache.read(file)
+# --- the tables as bytes: identity of the sources, checksum, content -----------------------------------------------------
+
+
+def take_tables(data: bytes | None, identity: bytes) -> bool:
+    """Fill the tables from `data`; False if there is none, or not of these sources, or it is damaged."""
     if data is None or not data.startswith(identity):
         return False
     body = data[len(identity) + 4 :]
@@ -299,10 +305,31 @@ def read_tables(file: str, identity: bytes) -> bool:
     return True
 
 
-def write_tables(file: str, identity: bytes) -> None:
-    """Keep the tables for later processes. If that fails, they too will import every family."""
+def packed_tables(identity: bytes) -> bytes:
+    """What `take_tables` takes."""
     body = marshal.dumps(vars(tables))
-    disk_cache.write(file, identity + zlib.crc32(body).to_bytes(4, "little") + body)
+    return identity + zlib.crc32(body).to_bytes(4, "little") + body
+
+
+def read_shipped() -> bytes | None:
+    """The tables that came with the installation, if any did."""
+    try:
+        with open(SHIPPED, "rb") as file:
+            return file.read()
+    except OSError:
+        return None
+
+
+def content_identity(folder: str) -> bytes:
+    """What the sources say, wherever and whenever they were written: installing changes a file's time, and editing may not."""
+    total = 0
+    for top in (folder, os.path.dirname(__file__)):
+        for where, folders, names in os.walk(top):
+            folders.sort()
+            for name in sorted(name for name in names if name.endswith(".py")):
+                with open(os.path.join(where, name), "rb") as file:
+                    total = zlib.crc32(file.read(), zlib.crc32(name.encode(), total))
+    return f"rushlight-ops-{marshal.version}-{total:08x}-".encode()
 
 
 _C.set_hooks(bind_error=explain_mismatch, describer=describe)

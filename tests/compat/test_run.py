@@ -8,6 +8,8 @@ import sys
 import textwrap
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parent.parent.parent
 
 
@@ -90,6 +92,22 @@ def test_a_script_that_fails_shows_its_own_traceback(tmp_path: Path) -> None:
     assert missing.returncode == 2 and "nowhere.py" in missing.stderr
 
 
+@pytest.mark.parametrize("arguments", [("run", "nowhere.py"), ("run", "-m", "nowhere"), ("run", "-m", "nowhere.inside"), ("check", "nowhere.py"),
+                                       ("check", "nowhere")])
+def test_what_is_not_there_is_one_line(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    done = execute("-m", "rushlight", *arguments, cwd=tmp_path)
+    (line,) = done.stderr.splitlines()
+    assert done.returncode == 2 and arguments[-1] in line and line.startswith(f"rushlight {arguments[0]}: ")
+
+
+def test_the_command_says_its_version_and_its_parts(tmp_path: Path) -> None:
+    from rushlight import version
+
+    assert execute("-m", "rushlight", "--version", cwd=tmp_path).stdout == f"rushlight {version.rushlight} (follows PyTorch {version.follows})\n"
+    told = execute("-m", "rushlight", "--help", cwd=tmp_path).stdout
+    assert all(word in told for word in ("run", "check", "info", "--version"))
+
+
 def test_check_lists_what_is_missing(tmp_path: Path) -> None:
     program = script(tmp_path, """
         import torch
@@ -100,6 +118,13 @@ def test_check_lists_what_is_missing(tmp_path: Path) -> None:
     done = execute("-m", "rushlight", "check", str(program), cwd=tmp_path)
     names = [line.split()[0] for line in done.stdout.splitlines()[:-1]]
     assert names == ["torch.nn.NoSuchLayer", "torch.no_such_function"] and done.returncode == 1
+
+
+def test_check_lists_what_is_there_but_refuses(tmp_path: Path) -> None:
+    program = script(tmp_path, "import torch\ntorch.xpu.Stream(), torch.zeros(2), torch.xpu.is_available()\n")
+    done = execute("-m", "rushlight", "check", str(program), cwd=tmp_path)
+    assert [line.split()[0] for line in done.stdout.splitlines()[:-1]] == ["torch.xpu.Stream"]
+    assert "refused" in done.stdout and done.returncode == 1
 
 
 def test_unsupported_parts_say_so_when_used(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -19,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 def run(code: str, cache: Path, **environment: str) -> str:
     """What a fresh process prints."""
     variables = {**os.environ, "PYTHONPATH": str(ROOT), "RUSHLIGHT_CACHE": str(cache), **environment}
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], env=variables, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], env=variables, capture_output=True, text=True, cwd=cache.parent)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
@@ -130,6 +131,39 @@ def test_no_folder_means_no_tables_and_no_complaint(tmp_path: Path) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("in the way")
     assert "rushlight.ops.conv" in run("import warnings\nwarnings.simplefilter('error')\n" + FAMILIES, blocked)
+
+
+@pytest.fixture(scope="module")
+def installation(tmp_path_factory) -> Path:
+    """A copy of the package with the tables that a wheel brings."""
+    home = tmp_path_factory.mktemp("installed")
+    shutil.copytree(Path(rl.__file__).parent, home / "rushlight", ignore=shutil.ignore_patterns("__pycache__"))
+    tool = [sys.executable, str(ROOT / "tools" / "make_tables.py")]
+    subprocess.run([*tool, rl._C.__file__, str(home / "rushlight" / "op" / "ops.tables")], check=True)
+    assert "of these sources" in subprocess.run([*tool, "--check", str(home / "rushlight" / "op" / "ops.tables")], check=True,
+                                                capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}).stdout
+    return home
+
+
+def test_shipped_tables_make_the_first_import_quick(installation: Path, tmp_path: Path) -> None:
+    assert run(FAMILIES, tmp_path / "empty", PYTHONPATH=str(installation)) == ""
+    unwritable = tmp_path / "file"
+    unwritable.write_text("in the way")
+    assert run(FAMILIES, unwritable, PYTHONPATH=str(installation)) == ""
+    assert run(SURFACE, unwritable, PYTHONPATH=str(installation)) == run(SURFACE, tmp_path)
+
+
+def test_shipped_tables_are_of_one_content(installation: Path, tmp_path: Path) -> None:
+    """An edit that keeps a file's size and its time is noticed all the same."""
+    edited = tmp_path / "edited"
+    shutil.copytree(installation, edited)
+    source = edited / "rushlight" / "ops" / "pointwise" / "hyperbolic.py"
+    times, text = (source.stat().st_atime_ns, source.stat().st_mtime_ns), source.read_text()
+    source.write_text(text.replace('"sinh(', '"sinq('))
+    os.utime(source, ns=times)
+    names = "import rushlight as rl; print(hasattr(rl, 'sinh'), hasattr(rl, 'sinq'))"
+    assert run(names, tmp_path / "one", PYTHONPATH=str(installation)) == "True False"
+    assert run(names, tmp_path / "two", PYTHONPATH=str(edited)) == "False True"
 
 
 def test_a_changed_source_is_noticed(tmp_path: Path) -> None:

@@ -1,0 +1,66 @@
+"""Write the tables of ops that a wheel ships, so that the first import of an installation is a quick one.
+
+Enters: the native module just built, and the sources of this tree. Leaves: one file, which the build installs as
+rushlight/op/ops.tables. CMake runs this while a wheel is built; by hand:
+
+    python tools/make_tables.py rushlight/_C.*.so ops.tables
+    python tools/make_tables.py --check ops.tables          whether a file is of this tree's sources
+
+The file holds a checksum of the sources that it was made from, and `rushlight.op.registry` takes it for these alone.
+"""
+
+from __future__ import annotations
+
+import importlib.machinery
+import importlib.util
+import marshal
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDER = str(ROOT / "rushlight" / "ops")
+
+
+def use_module(path: str) -> None:
+    """Let `rushlight._C` be this file, wherever it is."""
+    loader = importlib.machinery.ExtensionFileLoader("rushlight._C", path)
+    module = importlib.util.module_from_spec(importlib.util.spec_from_file_location("rushlight._C", path, loader=loader))
+    sys.modules["rushlight._C"] = module
+    loader.exec_module(module)
+
+
+def make_tables(target: str) -> None:
+    from rushlight.op import registry
+
+    Path(target).write_bytes(registry.packed_tables(registry.content_identity(FOLDER)))
+
+
+def is_current(file: str) -> bool:
+    """Whether the file says of these sources what importing them says. (Equal tables may differ as bytes.)"""
+    from rushlight.op import registry
+
+    identity, data = registry.content_identity(FOLDER), Path(file).read_bytes()
+    return data.startswith(identity) and marshal.loads(data[len(identity) + 4 :]) == vars(registry.tables)
+
+
+def main(arguments: list[str]) -> int:
+    if len(arguments) != 2:
+        print(__doc__, file=sys.stderr)
+        return 2
+    sys.path.insert(0, str(ROOT))
+    sys.dont_write_bytecode = True   # nothing of a build stays in the source tree
+    with tempfile.TemporaryDirectory() as empty:
+        os.environ["RUSHLIGHT_CACHE"] = empty   # the tables come from the sources, not from an earlier process
+        if arguments[0] == "--check":
+            current = is_current(arguments[1])
+            print(f"make_tables: {arguments[1]} is {'of these sources' if current else 'out of date'}")
+            return int(not current)
+        use_module(arguments[0])
+        make_tables(arguments[1])
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
