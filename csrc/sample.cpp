@@ -2,12 +2,12 @@
 //
 // Note on rounding. PyTorch builds these with fused multiply-add on every machine it supports well, so the fused
 // operations are written out here and the compiler is told to fuse nothing else (CMakeLists.txt). Logarithms and
-// trigonometry are the C library's, as in PyTorch's portable code. Its x86-64 builds differ from that code in two
-// places, which are not followed here: float32 normals from sixteen elements on use polynomials of their own (the
-// last bits differ), and on Intel processors MKL draws bernoulli_(p) and exponential_ from another generator.
+// trigonometry are the C library's, except in blocks of float normals, which depend on the machine (sample_normal.h).
 #include "sample.h"
 
 #include <numbers>
+
+#include "sample_normal.h"
 
 namespace rl::random {
 
@@ -80,24 +80,33 @@ double draw_normal(Generator& generator, double mean, double std) {
 
 namespace {
 
-// Sixteen uniforms become sixteen normals in place: element j pairs with element j + 8.
-template <class C>
-void box_muller_16(C* data, C mean, C std) {
-  for (int j = 0; j < 8; ++j) {
-    const C radius = std::sqrt(C(-2) * std::log(C(1) - data[j]));
-    const C theta = static_cast<C>(2.0 * std::numbers::pi * data[j + 8]);
-    data[j] = std::fma(radius * std::cos(theta), std, mean);
-    data[j + 8] = std::fma(radius * std::sin(theta), std, mean);
+// The same for doubles, with the C library's functions on every machine.
+void double_normal_blocks(const uint32_t* words, double* out, int64_t count, double mean, double std) {
+  for (int64_t i = 0; i < count; i += 16) {
+    for (int64_t j = i; j < i + 8; ++j) {
+      const double radius = std::sqrt(-2.0 * std::log(1.0 - unit_double(join(words + 2 * j))));
+      const double theta = 2.0 * std::numbers::pi * unit_double(join(words + 2 * (j + 8)));
+      out[j] = std::fma(radius * std::cos(theta), std, mean);
+      out[j + 8] = std::fma(radius * std::sin(theta), std, mean);
+    }
   }
 }
 
-template <class C>
-void draw_units(Generator& generator, C* data, int64_t n) {
-  Region run = {{n}, {{reinterpret_cast<char*>(data), Kind::unknown, {sizeof(C)}}}};
-  if constexpr (std::is_same_v<C, double>) {
-    fill_blocks<C, 2>(generator, run, [](const uint32_t* w) { return unit_double(join(w)); });
+// Words to normals of type T; float arithmetic for the half types.
+template <class T>
+void finish_blocks(const uint32_t* words, T* out, int64_t count, Compute<T> mean, Compute<T> std) {
+  if constexpr (std::is_same_v<T, double>) {
+    double_normal_blocks(words, out, count, mean, std);
+  } else if constexpr (std::is_same_v<T, float>) {
+    normal_blocks_here().fill(words, out, count, mean, std);
   } else {
-    fill_blocks<C, 1>(generator, run, [](const uint32_t* w) { return unit_float(w[0]); });
+    constexpr int64_t kPart = 256;
+    float part[kPart];
+    for (int64_t i = 0; i < count; i += kPart) {
+      const int64_t n = std::min(kPart, count - i);
+      normal_blocks_here().fill(words + i, part, n, mean, std);
+      for (int64_t j = 0; j < n; ++j) out[i + j] = convert<T>(part[j]);
+    }
   }
 }
 
@@ -105,26 +114,21 @@ void draw_units(Generator& generator, C* data, int64_t n) {
 // sixteen elements are drawn anew, after float and double (but not the half types) drew and dropped its uniforms.
 template <class T>
 void normal_blocks(Generator& generator, T* data, int64_t n, Compute<T> mean, Compute<T> std) {
-  using C = Compute<T>;
   constexpr int64_t kStage = 1 << 16;
-  std::vector<C> stage(static_cast<size_t>(std::min(n, kStage)));
-  T* out = data;
-  const auto finish = [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i + 16 <= end; i += 16) {
-      box_muller_16(stage.data() + i, mean, std);
-      for (int64_t j = i; j < i + 16; ++j) out[j] = convert<T>(stage[static_cast<size_t>(j)]);
-    }
-  };
-  const int64_t drawn = is_half<T> ? n / 16 * 16 : n;
-  for (; out < data + drawn; out += kStage) {
-    const int64_t m = std::min(kStage, data + drawn - out);
-    draw_units(generator, stage.data(), m);
-    in_parallel(m, kHeavyGrain, finish);
+  constexpr int W = std::is_same_v<T, double> ? 2 : 1;
+  const int64_t grain = W == 2 ? kHeavyGrain : normal_blocks_here().grain;
+  std::vector<uint32_t> words(static_cast<size_t>(std::min(n, kStage) * W));
+  for (int64_t done = 0; done < n; done += kStage) {
+    const int64_t drawn = std::min(kStage, n - done), whole = drawn / 16 * 16;
+    generator.engine.take(words.data(), static_cast<size_t>((is_half<T> ? whole : drawn) * W));
+    T* out = data + done;
+    in_parallel(whole / 16, grain / 16, [&](int64_t begin, int64_t end) {
+      finish_blocks<T>(words.data() + begin * 16 * W, out + begin * 16, (end - begin) * 16, mean, std);
+    });
   }
   if (n % 16 != 0) {
-    out = data + n - 16;
-    draw_units(generator, stage.data(), 16);
-    finish(0, 16);
+    generator.engine.take(words.data(), 16 * W);
+    finish_blocks<T>(words.data(), data + n - 16, 16, mean, std);
   }
 }
 

@@ -265,7 +265,8 @@ Error rrelu(Generator& generator, Region& region, double lower, double upper) {
     for (int64_t i = 0; i < n; ++i) {
       const C x = convert<C>(in[i]);
       if (x <= 0) {
-        const C slope = static_cast<C>(scale_unit(draw_unit(generator), low, high));
+        const double drawn = draw_unit(generator) * (high - low) + low;  // rounded as the note above says
+        const C slope = static_cast<C>(drawn == high ? low : drawn);
         noise[i] = convert<T>(slope);
         out[i] = convert<T>(x * slope);
       } else {
