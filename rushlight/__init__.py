@@ -8,6 +8,10 @@ import sys as _sys
 _collects = _gc.isenabled()
 _gc.disable()
 
+from . import homes as _homes
+
+_homes.install()
+
 from . import (  # noqa: F401
     _C,
     autograd,
@@ -136,6 +140,7 @@ e = 2.718281828459045
 newaxis = None
 
 op.publish(Tensor)
+_homes.settle_module(_C)
 _namespaces.install()
 _overrides.install()
 _dispatch.install()

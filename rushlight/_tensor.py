@@ -13,7 +13,7 @@ from collections import OrderedDict
 from importlib import import_module
 from typing import Any
 
-from . import _C, _utils
+from . import _C, _utils, homes
 from ._C import Tensor, UntypedStorage
 from .op import find_op
 from .ops.nested import container as _nested
@@ -139,9 +139,10 @@ _NAMESPACES = ("nn.functional", "special", "linalg", "fft", "sparse")
 def reduce_op(op: Any) -> Any:
     """Pickle an op by a public name, a function of one of PyTorch's modules."""
     for namespace in (*_NAMESPACES, ""):
-        module, name = f"{__package__}.{namespace}".rstrip("."), op.__name__.removeprefix(f"{namespace}_")
-        if getattr(import_module(module), name, None) is op:
-            op.__module__ = module
+        name = op.__name__.removeprefix(f"{namespace}_")
+        if getattr(import_module(f"{__package__}.{namespace}".rstrip(".")), name, None) is op:
+            if op.__module__ != homes.public_name(f"{__package__}.{namespace}".rstrip(".")):
+                homes.settle(op, namespace)
             return name
     return op.__reduce__()
 

@@ -33,19 +33,22 @@ def absent_names(module: str, reason: str, names: str) -> dict[str, type]:
     return {name: absent(module, name, reason) for name in names.split()}
 
 
-def absent_device(module: str, kind: str) -> dict[str, Any]:
+def absent_device(module: str, kind: str, more: str = "") -> dict[str, Any]:
     """The names of a device's module on a machine without such a device: questions are answered, seeds accepted, use is refused."""
-    def no(*args: Any, **kwargs: Any) -> bool:
-        """There is no such device."""
-        return False
 
-    def nothing(*args: Any, **kwargs: Any) -> None:
-        """There is no such device to seed or to empty."""
+    def named(name: str, answer: Any) -> Any:
+        def function(*args: Any, **kwargs: Any) -> Any:
+            return answer
 
-    answered = {"is_available": no, "is_initialized": no, "is_bf16_supported": no, "device_count": lambda: 0}
-    accepted = dict.fromkeys(("manual_seed", "manual_seed_all", "seed", "seed_all", "empty_cache"), nothing)
+        function.__name__ = function.__qualname__ = name
+        function.__module__ = f"{__package__}.{module.partition('.')[2]}"
+        function.__doc__ = f"There is no {kind} device: {answer!r}."
+        return function
+
+    answered = {"is_available": False, "is_initialized": False, "is_bf16_supported": False, "device_count": 0}
+    accepted = dict.fromkeys(("manual_seed", "manual_seed_all", "seed", "seed_all", "empty_cache"))
     refused = absent_names(module, f"there is no {kind} device support", (
         "Event Stream current_allocated_memory current_device current_stream device driver_allocated_memory get_device_capability get_device_name "
         "get_device_properties get_rng_state get_rng_state_all is_current_stream_capturing mem_get_info memory_allocated max_memory_allocated "
-        "memory_reserved recommended_max_memory reset_peak_memory_stats set_device set_rng_state set_rng_state_all stream synchronize"))
-    return {**answered, **accepted, **refused}
+        "memory_reserved recommended_max_memory reset_peak_memory_stats set_device set_rng_state set_rng_state_all stream synchronize " + more))
+    return {**{name: named(name, answer) for name, answer in {**answered, **accepted}.items()}, **refused}

@@ -9,13 +9,6 @@ from typing import Any
 from ._C import device as Device
 from .absent import absent
 
-__all__ = [
-    "Graph", "current_accelerator", "current_device_idx", "current_device_index", "current_stream", "device_count", "device_index", "empty_cache",
-    "empty_host_cache", "get_device_capability", "get_memory_info", "is_available", "max_memory_allocated", "max_memory_reserved", "memory_allocated",
-    "memory_reserved", "memory_stats", "reset_accumulated_memory_stats", "reset_peak_memory_stats", "set_device_idx", "set_device_index", "set_stream",
-    "synchronize",
-]  # fmt: skip
-
 Graph = absent("torch.accelerator", "Graph", "there is no accelerator to capture work on")
 
 
@@ -34,14 +27,23 @@ def current_accelerator(check_available: bool = False) -> Any:
     return None
 
 
-def _refuse(*args: Any) -> Any:
-    """Refused: there is no accelerator."""
-    raise RuntimeError("Cannot access accelerator device when none is available.")
+def _refused(name: str) -> Any:
+    def refuse(*args: Any, **kwargs: Any) -> Any:
+        """Refused: there is no accelerator."""
+        raise RuntimeError(f"accelerator.{name}: Cannot access accelerator device when none is available.")
+
+    refuse.__name__ = refuse.__qualname__ = name
+    return refuse
 
 
-current_device_index = current_device_idx = set_device_index = set_device_idx = current_stream = set_stream = synchronize = get_device_capability = _refuse
-get_memory_info = memory_allocated = memory_reserved = max_memory_allocated = max_memory_reserved = memory_stats = _refuse
-reset_accumulated_memory_stats = reset_peak_memory_stats = _refuse
+_NEED_ONE = (
+    "current_device_index current_device_idx set_device_index set_device_idx current_stream set_stream synchronize get_device_capability get_memory_info "
+    "memory_allocated memory_reserved max_memory_allocated max_memory_reserved memory_stats reset_accumulated_memory_stats reset_peak_memory_stats"
+)
+globals().update({name: _refused(name) for name in _NEED_ONE.split()})
+__all__ = [
+    "Graph", "current_accelerator", "device_count", "device_index", "empty_cache", "empty_host_cache", "is_available", *_NEED_ONE.split(),
+]  # fmt: skip
 
 
 def empty_cache() -> None:
@@ -71,7 +73,7 @@ class device_index:  # noqa: N801 - PyTorch's name
 
     def __enter__(self) -> None:
         if self.idx is not None:
-            _refuse()
+            globals()["set_device_index"]()
 
     def __exit__(self, *exc: object) -> None:
         return None

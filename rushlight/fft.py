@@ -1,5 +1,7 @@
 """rushlight.fft: the ops whose definitions say `namespace = "fft"`."""
 
+from . import homes
 from .op import published
 
 globals().update(published("fft"))
+homes.settle_ops(published("fft"), "fft")

@@ -83,7 +83,7 @@ class LegacyType(type):
         return make(args, cls.dtype, **kwargs)
 
     def __repr__(cls) -> str:
-        return f"<class 'rushlight.{cls.__name__}'>"
+        return f"<class '{_C.get_display_module()}.{cls.__name__}'>"
 
 
 def _legacy_type(name: str, dtype: _C.dtype) -> LegacyType:
@@ -97,7 +97,7 @@ TYPES: dict[str, LegacyType] = {f"{name}Tensor": _legacy_type(name, dtype) for n
 def type_name(t: Tensor) -> str:
     """PyTorch's name of a tensor's type, such as 'rushlight.FloatTensor'."""
     where = "" if t.is_cpu else f"{t.device.type}."
-    return f"rushlight.{where}{SCALAR_NAMES[t.dtype.name]}Tensor"
+    return f"{_C.get_display_module()}.{where}{SCALAR_NAMES[t.dtype.name]}Tensor"
 
 
 def as_type(self: Tensor, dtype: Any = None, non_blocking: bool = False, **kwargs: Any) -> Any:

@@ -1,8 +1,10 @@
 """rushlight.linalg: the ops whose definitions say `namespace = "linalg"`, and the error they raise."""
 
+from . import homes
 from .op import published
 from .op.lapack import LinAlgError
 
 globals().update(published("linalg"))
+homes.settle_ops(published("linalg"), "linalg")
 
 __all__ = ["LinAlgError", *published("linalg")]

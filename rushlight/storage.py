@@ -124,7 +124,7 @@ def _set(self: UntypedStorage, index: Any, value: Any) -> None:
 
 def _text(self: UntypedStorage) -> str:
     items = "" if self.device.type == "meta" else "".join(f" {v}\n" for v in moved(self, "cpu").tobytes())
-    return f"{items}[rushlight.storage.UntypedStorage(device={self.device}) of size {self.nbytes()}]"
+    return f"{items}[{_C.get_display_module()}.storage.UntypedStorage(device={self.device}) of size {self.nbytes()}]"
 
 
 def _byteswap(self: UntypedStorage, dtype: _C.dtype) -> None:
@@ -200,7 +200,7 @@ _METHODS: dict[str, Any] = {
     "copy_": _copy, "clone": _clone, "fill_": _fill, "tolist": lambda self: list(moved(self, "cpu").tobytes()), "element_size": lambda self: 1,
     "untyped": lambda self: self, "new": lambda self: UntypedStorage(0, self.device), "cpu": lambda self: moved(self, "cpu"),
     "to": lambda self, *, device, non_blocking=False: moved(self, device), "byteswap": _byteswap, "get_device": lambda self: -1 if self.device.index is None else self.device.index,
-    "type": lambda self, dtype=None, non_blocking=False: "rushlight.storage.UntypedStorage" if dtype is None else _converted(self, dtype),
+    "type": lambda self, dtype=None, non_blocking=False: f"{_C.get_display_module()}.storage.UntypedStorage" if dtype is None else _converted(self, dtype),
     "cuda": _to_cuda, "pin_memory": _pinned, "is_pinned": lambda self, device="cuda": False, "filename": property(lambda self: _mapped_files.get(self.data_ptr())),
     "from_file": classmethod(from_file), "from_buffer": classmethod(_from_buffer), "is_cuda": False, "is_hpu": False, "is_sparse": False,
     "is_sparse_csr": False, "__getitem__": _get, "__setitem__": _set, "__repr__": _text, "__reduce_ex__": _reduce_storage,
@@ -324,7 +324,7 @@ class TypedStorage:
 
     def type(self, dtype: Any = None, non_blocking: bool = False) -> Any:
         """The name of the class for this dtype, or the elements as another dtype."""
-        return f"rushlight.{self.pickle_storage_type()}" if dtype is None else _converted(self, getattr(dtype, "dtype", dtype))
+        return f"{_C.get_display_module()}.{self.pickle_storage_type()}" if dtype is None else _converted(self, getattr(dtype, "dtype", dtype))
 
     def tolist(self) -> list:
         return _C.tolist(self._whole())
@@ -383,7 +383,7 @@ class TypedStorage:
 
     def __repr__(self) -> str:
         items = "" if self.device.type == "meta" else "".join(f" {v}\n" for v in self.tolist())
-        return f"{items}[rushlight.storage.TypedStorage(dtype={self.dtype}, device={self.device}) of size {len(self)}]"
+        return f"{items}[{_C.get_display_module()}.storage.TypedStorage(dtype={self.dtype}, device={self.device}) of size {len(self)}]"
 
     def __reduce__(self) -> tuple:
         return _rebuild_typed, (self._untyped_storage, self.dtype)
@@ -412,7 +412,7 @@ class _LegacyStorageMeta(type):
         return TypedStorage(*args, wrap_storage=wrap_storage, dtype=cls.dtype)
 
     def __repr__(cls) -> str:
-        return f"<class 'rushlight.{cls.__name__}'>"
+        return f"<class '{_C.get_display_module()}.{cls.__name__}'>"
 
 
 def legacy_class(name: str) -> type:

@@ -10,7 +10,7 @@ import copyreg
 from importlib import import_module
 from typing import Any
 
-from . import _C, functions, indexing, interop, legacy, shape, storage
+from . import _C, functions, homes, indexing, interop, legacy, shape, storage
 from ._C import Tensor, UntypedStorage
 from .dispatch.modes import DisableTorchFunctionSubclass
 from .op import find_op
@@ -246,7 +246,8 @@ def install() -> None:
         setattr(Tensor, name, False)
     Tensor.__new__ = staticmethod(legacy.new_tensor_object)
     Tensor._make_subclass = staticmethod(_make_subclass)
-    Tensor.__module__ = "rushlight"
+    for kind in (Tensor, _C.Op):     # ops of other namespaces say so themselves
+        homes.settle(kind, "")
     storage.install()
 
 

@@ -41,7 +41,7 @@ def get_default_backend() -> Any:
     return _state["backend"]
 
 
-def compile_function(model: Callable | None = None, *, fullgraph: bool = False, dynamic: bool | None = None, backend: str | Callable | None = None,
+def compile(model: Callable | None = None, *, fullgraph: bool = False, dynamic: bool | None = None, backend: str | Callable | None = None,
                      mode: str | None = None, options: dict[str, Any] | None = None, name: str | None = None, disable: bool = False,
                      recompile_limit: int | None = None, isolate_recompiles: bool = False, shapes_spec: Any = None) -> Any:  # fmt: skip
     """A callable that behaves as `model`. Bare or with arguments, also as a decorator."""
@@ -50,7 +50,7 @@ def compile_function(model: Callable | None = None, *, fullgraph: bool = False, 
     if mode is not None and mode not in _MODES:
         raise RuntimeError(f"Unrecognized mode={mode}, should be one of: {', '.join(sorted(_MODES))}")
     if model is None:
-        return functools.partial(compile_function, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options, name=name, disable=disable,
+        return functools.partial(compile, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options, name=name, disable=disable,
                                  recompile_limit=recompile_limit, isolate_recompiles=isolate_recompiles, shapes_spec=shapes_spec)  # fmt: skip
     if not callable(model):
         raise RuntimeError(f"A callable function is expected, but {type(model)} is provided.")
@@ -85,7 +85,7 @@ def _wrapped(fn: Callable) -> Callable:
 
 def optimize(backend: str | Callable = "inductor", *, nopython: bool = False, disable: bool = False, dynamic: bool | None = None, **options: Any) -> Callable:
     """A decorator that compiles with `backend`."""
-    return functools.partial(compile_function, backend=backend, fullgraph=nopython, dynamic=dynamic, disable=disable)
+    return functools.partial(compile, backend=backend, fullgraph=nopython, dynamic=dynamic, disable=disable)
 
 
 def optimize_assert(backend: str | Callable, **options: Any) -> Callable:

@@ -16,9 +16,10 @@ import importlib.util
 import os
 import runpy
 import sys
+from importlib import import_module
 from pathlib import Path
 
-from .. import _C
+from .. import _C, homes
 from .finder import TorchFinder, serves
 
 __all__ = ["install", "installed", "run", "uninstall"]
@@ -43,9 +44,10 @@ def install() -> None:
 
 
 def _show_as(name: str) -> None:
-    """The name by which the package calls itself (libraries compare it) and which reprs show."""
+    """The name by which the package, its modules and what they define call themselves (libraries compare it) and which reprs show."""
     _C.set_display_module(name)
-    sys.modules["rushlight"].__name__ = name
+    homes.show_as(name)
+    import_module("..functional", __package__)     # its functions are also at top level, and say where they are from
 
 
 def installed() -> bool:

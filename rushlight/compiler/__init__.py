@@ -9,7 +9,7 @@ from typing import Any
 from .. import _dynamo
 from .._C import Tensor
 from .._dynamo import allow_in_graph, assume_constant_result, disable, list_backends, set_stance, substitute_in_graph
-from .._dynamo.eval_frame import compile_function, get_default_backend, set_default_backend
+from .._dynamo.eval_frame import compile, get_default_backend, set_default_backend
 from ..utils._pytree import tree_map
 from . import config
 
@@ -21,7 +21,6 @@ __all__ = [
     "skip_guard_on_inbuilt_nn_modules_unsafe", "substitute_in_graph", "wrap_numpy",
 ]  # fmt: skip
 
-compile = compile_function  # noqa: A001 - PyTorch's name
 _is_compiling_flag = False
 _is_exporting_flag = False
 

@@ -29,7 +29,8 @@ class OutOfMemoryError(RuntimeError):
     """A device has no memory left."""
 
 
-AcceleratorError = CudaError
+class AcceleratorError(RuntimeError):
+    """A device reported an error."""
 
 
 def _no_device(what: str) -> NoReturn:
@@ -84,7 +85,12 @@ def manual_seed_all(seed: int) -> None:
     """Seed every device's generator (there are none)."""
 
 
-seed = seed_all = lambda: None
+def seed() -> None:
+    """Seed the current device's generator by chance (there is none)."""
+
+
+def seed_all() -> None:
+    """Seed every device's generator by chance (there are none)."""
 
 
 def get_rng_state_all() -> list[Any]:

@@ -18,7 +18,7 @@ from itertools import chain
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
-from .. import assertions
+from .. import assertions, homes
 from .._C import Tensor
 from ..absent import absent
 from ..nn import Module, Parameter, Sequential
@@ -364,7 +364,7 @@ class Tracer(TracerBase):
 def _annotations(fn: Callable) -> dict[str, Any]:
     """The annotations of a function. Ours are strings to spare the import; where they name a plain type, that is meant."""
     found = inspect.get_annotations(fn)
-    if not str(getattr(fn, "__module__", "")).startswith(PACKAGE):
+    if not homes.is_ours(getattr(fn, "__module__", None)):
         return found
     return {name: Tensor for name, kind in found.items() if kind in ("Tensor", Tensor)}
 

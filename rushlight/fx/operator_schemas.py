@@ -12,7 +12,7 @@ import typing
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from .. import _C, nn
+from .. import _C, homes, nn
 from .._C import Tensor
 from .spelling import op_name
 
@@ -131,7 +131,7 @@ def normalize_function(target: Callable, args: tuple, kwargs: dict[str, Any] | N
     kwargs = kwargs or {}
     signatures = get_signature_for_torch_op(target)
     if signatures is None:
-        if not isinstance(target, types.FunctionType) or not target.__module__.startswith(__name__.partition(".")[0] + "."):
+        if not isinstance(target, types.FunctionType) or not homes.is_ours(target.__module__):
             return None
         signatures = [inspect.signature(inspect.unwrap(target))]
     fitting = _without_variants(target, [s for s in signatures if _binds(s, args, kwargs)])

@@ -19,14 +19,14 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from .. import _C
+from .. import _C, homes
 from .._C import Tensor
 from ..dispatch.namespaces import namespace
 from ..nn import functional
 from ..op import ops, published
 from ..shape import Size, layout, memory_format
 
-PACKAGE = __name__.partition(".")[0]
+PACKAGE = __name__.partition(".")[0]     # while this module is loaded it has its own name
 
 # Namespaces of PyTorch's core that hold the built-in functions of a public module, and what their names begin with.
 _CORE_NAMESPACES = {"linalg": ("_linalg", "linalg_"), "fft": ("_fft", "fft_"), "special": ("_special", "special_")}
@@ -109,10 +109,8 @@ def qualified_name(func: Callable) -> str:
     if name == "<lambda>":
         name = _lambda_name(func)
     module = func.__module__ or _module_of(func, name)
-    if module == PACKAGE or module.startswith(PACKAGE + "."):
-        if getattr(package(), name, None) is func:
-            return f"torch.functional.{name}" if name in FUNCTIONAL else f"torch.{name}"
-        return "torch" + module.removeprefix(PACKAGE) + "." + name
+    if homes.is_ours(module):
+        return _under_torch(module) + "." + name
     return f"{module}.{name}"
 
 
@@ -137,7 +135,7 @@ def is_ours(obj: Any) -> bool:
     if isinstance(obj, _C.Op) or hasattr(obj, "_qualified_op_name"):
         return True
     module = getattr(obj, "__module__", None)
-    if not isinstance(module, str) or not (module == PACKAGE or module.startswith(PACKAGE + ".")):
+    if not homes.is_ours(module):
         return False
     return "<locals>" not in getattr(obj, "__qualname__", "")
 
@@ -164,9 +162,13 @@ def type_text(obj: Any) -> str:
 def public_module(obj: Any) -> str:
     """The module of a type, ours under `torch`: the shortest place that has it."""
     module = obj.__module__
-    if module != PACKAGE and not module.startswith(PACKAGE + "."):
+    if not homes.is_ours(module):
         return module
-    return "torch" if getattr(package(), obj.__qualname__, None) is obj else "torch" + module.removeprefix(PACKAGE)
+    return "torch" if getattr(package(), obj.__qualname__, None) is obj else _under_torch(module)
+
+
+def _under_torch(module: str) -> str:
+    return "torch" + "".join(module.partition(".")[1:])
 
 
 _SPELLED_TYPES = (_C.dtype, layout, memory_format, Size)

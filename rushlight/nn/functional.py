@@ -4,6 +4,7 @@ Where PyTorch has two functions (`relu` here is not `torch.relu`, though it call
 their own that share overloads and compare equal, so that a traced graph can say which of them was called.
 """
 
+from .. import homes
 from ..op import published, spelled
 
 _TOP_LEVEL = (
@@ -26,4 +27,6 @@ _CORE_NAMES = frozenset((
 _top = published("")
 _here = {**{name: _top[name] for name in _TOP_LEVEL if name in _top}, **published("nn.functional")}
 _at_top_level = set(map(id, _top.values()))
-globals().update({name: spelled(op, name) if id(op) in _at_top_level and name not in _SHARED_NAMES else op for name, op in _here.items()})
+_here = {name: spelled(op, name) if id(op) in _at_top_level and name not in _SHARED_NAMES else op for name, op in _here.items()}
+globals().update(_here)
+homes.settle_ops({name: op for name, op in _here.items() if name not in _SHARED_NAMES}, "nn.functional")

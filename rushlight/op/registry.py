@@ -51,6 +51,7 @@ _classes: dict[str, list[type]] = {}
 _families: set[str] = set()
 _pending: dict[str, None] = {}       # families not imported so far, in order
 _methods: dict[str, Callable] = {}
+_aliases: dict[str, _C.Op] = {}      # "namespace.label" -> the op under that name
 
 
 class Definitions(Mapping):
@@ -182,7 +183,17 @@ def fill_published() -> None:
 
 def published(namespace: str) -> dict[str, _C.Op]:
     """Public functions of a namespace ("" is the top level), by name."""
-    return {label: ops[name] for label, name in tables.functions.get(namespace, {}).items()}
+    return {label: _called(label, name, namespace) for label, name in tables.functions.get(namespace, {}).items()}
+
+
+def _called(label: str, name: str, namespace: str = "") -> _C.Op:
+    """The op of this name as a namespace calls it: an alias (`arctan`) is a function of its own, and graphs say which was used."""
+    if name in (label, f"{namespace}_{label}") or label.startswith("_"):
+        return ops[name]
+    key = f"{namespace}.{label}"
+    if key not in _aliases:
+        _aliases[key] = spelled(ops[name], label)
+    return _aliases[key]
 
 
 def publish(tensor_type: type) -> None:
@@ -190,7 +201,7 @@ def publish(tensor_type: type) -> None:
     taken = frozenset(vars(tensor_type))
     for label, (name, position) in tables.methods.items():
         if label not in taken:
-            setattr(tensor_type, label, ops[name] if position == 0 else method_at(position, ops[name]))
+            setattr(tensor_type, label, _called(label, name) if position == 0 else method_at(position, ops[name]))
     for special, name in tables.operators.items():
         setattr(tensor_type, special, operator(special, name))
     for label, module in tables.plain_methods.items():

@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import cache
 from operator import itemgetter
 
+from .. import homes
+
 
 class NamedResult(tuple):
     """A tuple of tensors with named parts, printed as PyTorch prints its return types."""
@@ -15,7 +17,7 @@ class NamedResult(tuple):
 
     def __repr__(self) -> str:
         body = ",\n".join(f"{name}={value!r}" for name, value in zip(self._fields, self, strict=True))
-        return f"rushlight.return_types.{type(self).__name__}(\n{body})"
+        return f"{type(self).__module__}.{type(self).__name__}(\n{body})"
 
     def __reduce__(self):
         return _rebuild, (type(self).__name__, self._fields, tuple(self))
@@ -30,4 +32,6 @@ def result_type(name: str, fields: tuple[str, ...]) -> type[NamedResult]:
     """The class of results of op `name` with these part names."""
     body: dict[str, object] = {f: property(itemgetter(i)) for i, f in enumerate(fields)}
     body |= {"__slots__": (), "_fields": fields, "n_fields": len(fields), "n_sequence_fields": len(fields)}
-    return type(name, (NamedResult,), body)
+    made = type(name, (NamedResult,), body)
+    homes.settle(made, "return_types")
+    return made

@@ -16,6 +16,7 @@ from _compat_pickle import IMPORT_MAPPING, NAME_MAPPING
 from collections.abc import Iterator
 from typing import Any
 
+from .. import homes
 from ..op import find_op
 
 # Where a name lives elsewhere than in PyTorch. The first column is what files say.
@@ -45,8 +46,9 @@ _BUILT_IN = frozenset(("torch._C._nn", "torch._C._special", "torch._C._linalg", 
 
 def torch_name(module: str, name: str) -> tuple[str, str]:
     """What PyTorch calls one of our globals; other names stay."""
-    if module != "rushlight" and not module.startswith("rushlight."):
+    if not homes.is_ours(module):
         return module, name
+    module = "rushlight" + "".join(module.partition(".")[1:])
     moved = _BACK.get((module, name))
     if moved is not None:
         return moved
@@ -119,7 +121,7 @@ def global_sites(data: bytes) -> Iterator[tuple[int, int, str, str]]:
 
 def with_torch_names(data: bytes) -> bytes:
     """The pickle with PyTorch's names for our globals."""
-    if b"rushlight" not in data:
+    if b"rushlight" not in data and homes.shown == homes.PACKAGE:
         return data
     if data[:1] == b"\x80" and data[1] >= 4:
         return _renamed_on_stack(data)

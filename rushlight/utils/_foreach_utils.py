@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from .. import homes
+
 __all__ = ["_device_has_foreach_support", "_group_tensors_by_device_and_dtype", "_has_foreach_support"]
 
 
@@ -33,4 +35,4 @@ def _device_has_foreach_support(device: Any) -> bool:
 
 
 def _has_foreach_support(tensors: list[Any], device: Any) -> bool:
-    return _device_has_foreach_support(device) and all(t is None or not hasattr(type(t), "__torch_dispatch__") or type(t).__module__.startswith("rushlight") for t in tensors)
+    return _device_has_foreach_support(device) and all(t is None or not hasattr(type(t), "__torch_dispatch__") or homes.is_ours(type(t).__module__) for t in tensors)

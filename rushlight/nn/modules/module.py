@@ -449,7 +449,7 @@ class Module(State, Hooks):
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """Compile calls of this module in place, with the options of `compile()`, which also says what that means today."""
-        importlib.import_module("._dynamo.eval_frame", __name__.partition(".")[0]).compile_function(self.forward, *args, **kwargs)
+        importlib.import_module("._dynamo.eval_frame", __name__.partition(".")[0]).compile(self.forward, *args, **kwargs)
 
     # Text
 

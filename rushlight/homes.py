@@ -1,0 +1,262 @@
+"""Which module a public class or function says it comes from: PyTorch's, wherever its definition stands here.
+
+Enters: modules of this package as they are imported. Leaves: definitions whose `__module__` is the module PyTorch keeps them
+in (`MultiStepLR.__module__` is that of `optim.lr_scheduler`, though four files define schedulers), below the name the
+package goes by: `rushlight`, or `torch` while programs are served under that name (`compat`). A module of PyTorch that has no
+file here, because its definitions stand elsewhere, can be imported all the same. Nothing is loaded for it: a module is
+settled when somebody imports it. Refuses nothing; what is in no row keeps the module it was defined in.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from importlib import import_module
+from importlib.machinery import ModuleSpec
+from types import BuiltinFunctionType, FunctionType, ModuleType
+from typing import Any
+
+PACKAGE = __package__
+# `file -> module: names`, both below the package, and `.` for the package itself.
+_ROWS = """
+_C -> storage: UntypedStorage
+_C -> .: get_default_dtype get_num_threads is_anomaly_enabled is_grad_enabled is_inference_mode_enabled promote_types set_num_threads
+_dynamo.eval_frame -> .: compile
+accelerator -> .: get_device_module
+accelerator -> accelerator.memory: empty_cache empty_host_cache get_memory_info max_memory_allocated max_memory_reserved memory_allocated memory_reserved memory_stats reset_accumulated_memory_stats reset_peak_memory_stats
+accelerator -> accelerator.graphs: Graph
+assertions -> .: _assert _check sym_float sym_int sym_ite sym_max sym_min sym_not sym_sqrt sym_sum
+autograd.anomaly_mode -> .: is_anomaly_check_nan_enabled
+autograd.backward -> autograd: backward grad
+autograd.hooks -> utils.hooks: RemovableHandle
+control_flow -> .: cond
+cuda -> .: OutOfMemoryError AcceleratorError
+cuda -> cuda.memory: CUDAPluggableAllocator MemPool use_mem_pool caching_allocator_alloc caching_allocator_delete empty_cache get_allocator_backend list_gpu_processes mem_get_info memory_allocated memory_cached memory_reserved memory_snapshot memory_stats memory_stats_as_nested_dict memory_summary max_memory_allocated max_memory_cached max_memory_reserved reset_accumulated_memory_stats reset_max_memory_allocated reset_max_memory_cached reset_peak_memory_stats set_per_process_memory_fraction
+cuda -> cuda.random: get_rng_state get_rng_state_all initial_seed manual_seed manual_seed_all seed seed_all set_rng_state set_rng_state_all
+cuda -> cuda.graphs: CUDAGraph graph graph_pool_handle is_current_stream_capturing make_graphed_callables
+cuda -> cuda.streams: Event ExternalStream Stream
+cuda -> cuda.green_contexts: GreenContext
+devices.base -> .: default_device set_default_device
+dispatch.autocast -> .: autocast_decrement_nesting autocast_increment_nesting clear_autocast_cache get_autocast_cpu_dtype get_autocast_dtype get_autocast_gpu_dtype get_autocast_ipu_dtype get_autocast_xla_dtype is_autocast_cache_enabled is_autocast_cpu_enabled is_autocast_enabled is_autocast_ipu_enabled is_autocast_xla_enabled set_autocast_cache_enabled set_autocast_cpu_dtype set_autocast_cpu_enabled set_autocast_dtype set_autocast_enabled set_autocast_gpu_dtype set_autocast_ipu_dtype set_autocast_ipu_enabled set_autocast_xla_dtype set_autocast_xla_enabled
+dispatch.autocast -> amp.autocast_mode: is_autocast_available
+dispatch.keys -> .: DispatchKey
+dispatch.table -> library: fallthrough_kernel
+dtype -> .: finfo iinfo
+fake.symbols -> .: SymInt SymFloat SymBool
+func.derivatives -> func: grad grad_and_value hessian jacfwd jacrev jvp linearize vjp
+func.functionalization -> func: functionalize
+func.stateless -> func: debug_unwrap functional_call stack_module_state
+func.vectorize -> func: vmap
+functions -> .: allclose as_strided_ detach detach_ equal get_device is_complex is_conj is_distributed is_floating_point is_inference is_neg is_nonzero is_same_size is_signed is_storage is_tensor numel resize_as_ set_default_tensor_type typename zero_
+functions -> functional: broadcast_shapes broadcast_tensors
+fx.codegen -> fx.graph: CodeGen PythonCode
+interop -> .: as_tensor asarray from_numpy frombuffer tensor
+interop -> utils.dlpack: DLDeviceType from_dlpack
+jit._script -> .: ScriptModule
+masked -> masked.maskedtensor.core: MaskedTensor is_masked_tensor
+masked -> masked.maskedtensor.creation: as_masked_tensor masked_tensor
+masked.normalize -> masked._ops: log_softmax logaddexp normalize softmax softmin
+masked.reduce -> masked._ops: amax amin argmax argmin cumprod cumsum logsumexp mean median norm prod std sum var
+multiprocessing.sharing -> multiprocessing.reductions: init_reductions rebuild_storage_empty rebuild_storage_fd rebuild_tensor reduce_storage reduce_tensor
+nn.factory -> nn: factory_kwargs
+nn.linear_cross_entropy_options -> nn.modules.linear_cross_entropy_options: LinearCrossEntropyOptions
+nn.modules.backward_hooks -> utils.hooks: BackwardHook
+nn.modules.hooks -> nn.modules.module: register_module_backward_hook register_module_buffer_registration_hook register_module_forward_hook register_module_forward_pre_hook register_module_full_backward_hook register_module_full_backward_pre_hook register_module_module_registration_hook register_module_parameter_registration_hook
+nn.modules.multihead -> nn.modules.activation: MultiheadAttention
+nn.modules.state -> nn.modules.module: _WrappedHook
+op.lapack -> _C: LinAlgError
+ops.einsum -> functional: einsum
+ops.nested.container -> nested._internal.nested_tensor: NestedTensor
+optim._adafactor -> optim: Adafactor
+optim._muon -> optim: Muon
+optim._stateless -> optim: swap_in_optimizer_params_and_state
+optim.lr_scheduler.base -> optim.lr_scheduler: LRScheduler
+optim.lr_scheduler.combined -> optim.lr_scheduler: ChainedScheduler ReduceLROnPlateau SequentialLR
+optim.lr_scheduler.cycles -> optim.lr_scheduler: CosineAnnealingWarmRestarts CyclicLR OneCycleLR
+optim.lr_scheduler.decay -> optim.lr_scheduler: ConstantLR CosineAnnealingLR ExponentialLR LambdaLR LinearLR MultiStepLR MultiplicativeLR PolynomialLR StepLR
+printing -> _tensor_str: set_printoptions
+promotion -> .: can_cast result_type promote_types
+serialization.allowed -> serialization: add_safe_globals clear_safe_globals get_safe_globals safe_globals
+serialization.locations -> serialization: StorageType default_restore_location location_tag normalize_storage_type register_package storage_to_tensor_type
+serialization.options -> serialization: LoadEndianness get_crc32_options get_default_load_endianness get_default_mmap_options set_crc32_options set_default_load_endianness set_default_mmap_options skip_data
+serialization.read -> serialization: get_unsafe_globals_in_checkpoint load
+serialization.write -> serialization: save
+settings -> .: are_deterministic_algorithms_enabled get_deterministic_debug_mode get_float32_matmul_precision get_num_interop_threads is_deterministic_algorithms_warn_only_enabled is_warn_always_enabled set_deterministic_debug_mode set_float32_matmul_precision set_flush_denormal set_num_interop_threads set_warn_always use_deterministic_algorithms
+shape -> .: layout memory_format
+signal.windows -> signal.windows.windows: bartlett blackman cosine exponential gaussian general_cosine general_hamming hamming hann kaiser nuttall
+sparse -> sparse.semi_structured: to_sparse_semi_structured
+streams -> .: Event Stream
+testing._file_check -> .: FileCheck
+utils.benchmark.compare -> utils.benchmark.utils.compare: Colorize Compare
+utils.benchmark.fuzzer -> utils.benchmark.utils.fuzzer: FuzzedParameter FuzzedTensor Fuzzer ParameterAlias
+utils.benchmark.fuzzer -> utils.benchmark.utils.sparse_fuzzer: FuzzedSparseTensor
+utils.benchmark.measurement -> utils.benchmark.utils.common: Measurement TaskSpec ordered_unique select_unit set_torch_threads trim_sigfig unit_to_english
+utils.benchmark.timing -> utils.benchmark.utils.timer: Language Timer
+utils.benchmark -> utils.benchmark.utils.valgrind_wrapper.timer_interface: CallgrindStats CopyIfCallgrind FunctionCount FunctionCounts
+utils.checkpoint_policy -> utils.checkpoint: CheckpointPolicy SelectiveCheckpointContext create_selective_checkpoint_contexts
+utils.data.datapipes.iter.files -> utils.data.datapipes.iter.filelister: FileListerIterDataPipe
+utils.data.datapipes.iter.files -> utils.data.datapipes.iter.fileopener: FileOpenerIterDataPipe
+utils.data.datapipes.iter.files -> utils.data.datapipes.iter.streamreader: StreamReaderIterDataPipe
+utils.data.datapipes.iter.source -> utils.data.datapipes.iter.utils: IterableWrapperIterDataPipe
+utils.data.datapipes.map.steps -> utils.data.datapipes.map.grouping: BatcherMapDataPipe
+utils.data.datapipes.map.steps -> utils.data.datapipes.map.combining: ConcaterMapDataPipe ZipperMapDataPipe
+utils.data.datapipes.map.steps -> utils.data.datapipes.map.callable: MapperMapDataPipe
+utils.data.datapipes.map.steps -> utils.data.datapipes.map.utils: SequenceWrapperMapDataPipe
+utils.data.datapipes.map.steps -> utils.data.datapipes.map.combinatorics: ShufflerIterDataPipe
+xpu -> xpu.graphs: XPUGraph graph graph_pool_handle is_current_stream_capturing make_graphed_callables
+xpu -> xpu.memory: MemPool XPUPluggableAllocator change_current_allocator empty_cache get_per_process_memory_fraction max_memory_allocated max_memory_reserved mem_get_info memory_allocated memory_reserved memory_snapshot memory_stats memory_stats_as_nested_dict reset_accumulated_memory_stats reset_peak_memory_stats set_per_process_memory_fraction use_mem_pool
+xpu -> xpu.random: get_rng_state get_rng_state_all initial_seed manual_seed manual_seed_all seed seed_all set_rng_state set_rng_state_all
+xpu -> xpu.streams: Event Stream
+mtia -> mtia.memory: max_memory_allocated memory_allocated memory_stats reset_peak_memory_stats
+mtia -> mtia.mtia_graph: MTIAGraph graph graph_pool_handle
+mps -> mps.event: Event
+utils.model_zoo -> hub: load_url
+utils.naming -> utils: set_module
+utils.swapping -> utils: swap_tensors
+utils.tensorboard.images -> utils.tensorboard.summary: draw_boxes
+"""
+# Parts that PyTorch has nothing like: their definitions are never called by PyTorch's names.
+_INTERNAL = ("ops", "op", "loops", "codegen", "compat", "devices", "dispatch", "_C", "homes", "late", "disk_cache", "absent", "version")
+
+# Packages that `compat` completes when a program imports them under the other name.
+_NOT_ALIASED = ("optim", "optim.lr_scheduler")
+
+
+def _read_rows() -> tuple[dict[str, dict[str, str]], dict[str, list[str]]]:
+    """(file -> name -> home, home -> files), all below the package."""
+    homes: dict[str, dict[str, str]] = {}
+    files: dict[str, list[str]] = {}
+    for row in _ROWS.strip().splitlines():
+        place, _, names = row.partition(": ")
+        file, _, home = place.partition(" -> ")
+        home = home.lstrip(".")
+        homes.setdefault(file, {}).update(dict.fromkeys(names.split(), home))
+        files.setdefault(home, []).append(file)
+    return homes, files
+
+
+_homes, _files = _read_rows()
+# Packages that only hold modules found elsewhere.
+_parents = {home[:at] for home in _files for at, sign in enumerate(home) if sign == "."}
+_settled: list[tuple[Any, str]] = []     # what was given a name that follows the package's, and where it lives below it
+_whole: set[str] = set()                 # modules of which every definition was settled
+shown = PACKAGE                          # the name the package goes by
+
+
+def public_name(module: str) -> str:
+    """A module of this package, by its own name or its shown one, under the name the package goes by now."""
+    root, dot, rest = module.partition(".")
+    return f"{shown}{dot}{rest}" if root in (PACKAGE, shown) else module
+
+
+def is_ours(module: object) -> bool:
+    """Whether this is the name of the package or of a module in it, under either name."""
+    return isinstance(module, str) and module.partition(".")[0] in (PACKAGE, shown)
+
+
+def settle(thing: Any, home: str) -> None:
+    """Let a class, function or op say it comes from `home` (a path below the package; "" is the package)."""
+    try:
+        thing.__module__ = f"{shown}.{home}" if home else shown
+    except (AttributeError, TypeError):     # a class of the core that cannot be told
+        return
+    _settled.append((thing, home))
+
+
+def settle_ops(ops: Mapping[str, Any], home: str) -> None:
+    """Let the ops that a namespace publishes say so; ops at top level do already, by their type."""
+    for op in ops.values():
+        settle(op, home)
+
+
+def settle_module(module: ModuleType) -> None:
+    """Settle what rows say of a module's definitions; under another name than the package's own, all of them."""
+    path = module.__spec__.name[len(PACKAGE) + 1 :]
+    rows = _homes.get(path, {})
+    is_wanted = shown != PACKAGE and path.partition(".")[0] not in _INTERNAL and path not in _whole
+    own = module.__spec__.name
+    for name, value in tuple(vars(module).items()):
+        if not (isinstance(value, type) or type(value) in (FunctionType, BuiltinFunctionType)):
+            continue
+        if value.__name__ in rows or name in rows:
+            home = rows.get(value.__name__, rows.get(name, ""))
+            if value.__module__ in (own, f"torch.{path}", PACKAGE):      # not again, and nothing imported from elsewhere
+                settle(value, home)
+        elif is_wanted and value.__module__ == own:
+            settle(value, path)
+    if path in _parents and not hasattr(module, "__path__"):
+        module.__path__ = []     # one file here, a package in PyTorch
+    if is_wanted:
+        _whole.add(path)
+        _rename(module, path)
+
+
+def _rename(module: ModuleType, path: str) -> None:
+    module.__name__ = f"{shown}.{path}" if path else shown
+    if path not in _NOT_ALIASED:     # where `pickle`, `typing` and `inspect` look for a definition's module
+        sys.modules.setdefault(module.__name__, module)
+
+
+def show_as(name: str) -> None:
+    """Let the package, its modules and their definitions go by this name, now and as they are imported."""
+    global shown
+    loaded = {key: module for key, module in tuple(sys.modules.items())
+              if key.partition(".")[0] == PACKAGE and getattr(getattr(module, "__spec__", None), "name", "") == key}
+    shown = name
+    for thing, home in _settled:
+        thing.__module__ = f"{name}.{home}" if home else name
+    for key, module in loaded.items():
+        path = key[len(PACKAGE) + 1 :]
+        if path in _whole:
+            _rename(module, path)
+        else:
+            settle_module(module)
+
+
+class _Elsewhere:
+    """Loads a module of PyTorch whose definitions stand in other files here."""
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        return None
+
+    def exec_module(self, module: ModuleType) -> None:
+        path = module.__spec__.name[len(PACKAGE) + 1 :]
+        for file in _files.get(path, ()):
+            source = import_module(f"{PACKAGE}.{file}")
+            rows = _homes[file]
+            for name, value in tuple(vars(source).items()):
+                if rows.get(name, rows.get(getattr(value, "__name__", ""))) == path:
+                    setattr(module, name, value)
+            for name, home in rows.items():      # what arrives late
+                if home == path and not hasattr(module, name) and hasattr(source, name):
+                    setattr(module, name, getattr(source, name))
+        module.__name__ = public_name(module.__name__)
+
+
+class HomesFinder:
+    """Sees every module of the package imported, and settles it afterwards."""
+
+    def find_spec(self, fullname: str, path: Any = None, target: ModuleType | None = None) -> ModuleSpec | None:
+        if not fullname.startswith(f"{PACKAGE}."):
+            return None
+        rest = fullname[len(PACKAGE) + 1 :]
+        is_elsewhere = rest in _files or rest in _parents
+        if shown == PACKAGE and rest not in _homes and not is_elsewhere:
+            return None
+        spec = next((found for finder in sys.meta_path if finder is not self and (found := finder.find_spec(fullname, path, target))), None)
+        if spec is None:
+            return ModuleSpec(fullname, _Elsewhere(), is_package=rest in _parents) if is_elsewhere else None
+        execute = getattr(spec.loader, "exec_module", None)
+        if execute is not None and spec.origin is not None:
+            def exec_module(module: ModuleType) -> None:
+                execute(module)
+                settle_module(module)
+
+            spec.loader.exec_module = exec_module   # type: ignore[union-attr]
+        return spec
+
+
+def install() -> None:
+    """Settle the modules of the package from now on."""
+    if not any(isinstance(finder, HomesFinder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, HomesFinder())
