@@ -22,7 +22,7 @@ PyMODINIT_FUNC PyInit__C() {
   int (*parts[])(PyObject*) = {rl::init_types, rl::init_storage, rl::init_tensor, rl::init_build, rl::init_dlpack,
                                rl::init_plan,  rl::init_call,    rl::init_index,  rl::init_tape,  rl::init_loader,
                                rl::init_random, rl::init_blas,   rl::init_blocks, rl::init_lapack,
-                               rl::init_quick_module, rl::init_update, rl::init_shared, rl::init_shared_arena, rl::init_checksum};
+                               rl::init_quick_module, rl::init_update, rl::init_shared, rl::init_shared_arena, rl::init_checksum, rl::init_guard};
   for (auto part : parts)
     if (part(module)) {
       Py_DECREF(module);

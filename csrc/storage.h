@@ -47,5 +47,6 @@ extern PyTypeObject* StorageType;
 PyObject* storage_object(Storage* s);   // new reference; retains s
 
 int init_storage(PyObject* module);
+int init_guard(PyObject* module);   // guard.cpp
 
 }  // namespace rl
