@@ -70,6 +70,16 @@ static PyObject* foreign_ints(PyObject* seq) {
   return tuple.release();
 }
 
+// A list belongs to the caller, who may change it in another thread while a kernel runs, or after the call while its node
+// still holds it. From here on the call has a tuple of its own.
+static int accept_sequence(PyObject* o, PyObject** slot, Bound* bound) {
+  if (!PyList_Check(o)) return 1;
+  PyObject* own = PyList_AsTuple(o);
+  if (!own) return -1;
+  *slot = bound->own(own);
+  return 1;
+}
+
 // 1 accepted (possibly replaced in *slot), 0 refused, -1 exception
 static int accept(const Param& p, PyObject* o, PyObject** slot, Bound* bound) {
   *slot = o;
@@ -117,7 +127,7 @@ static int accept(const Param& p, PyObject* o, PyObject** slot, Bound* bound) {
       if (o == Py_None) return 1;
       [[fallthrough]];
     case ParamType::IntList:
-      if (all_ints(o)) return 1;
+      if (all_ints(o)) return accept_sequence(o, slot, bound);
       if (PyBool_Check(o)) return 0;
       if (PyLong_Check(o)) made = PyTuple_Pack(1, o);
       else made = foreign_ints(o);
@@ -128,8 +138,8 @@ static int accept(const Param& p, PyObject* o, PyObject** slot, Bound* bound) {
       }
       break;
     case ParamType::OptTensorList:
-      return all_tensors(o, true);
-    case ParamType::TensorList: return all_tensors(o, false);
+      return all_tensors(o, true) ? accept_sequence(o, slot, bound) : 0;
+    case ParamType::TensorList: return all_tensors(o, false) ? accept_sequence(o, slot, bound) : 0;
     case ParamType::OptStr:
       if (o == Py_None) return 1;
       [[fallthrough]];
@@ -139,10 +149,9 @@ static int accept(const Param& p, PyObject* o, PyObject** slot, Bound* bound) {
       made = Py_XNewRef(python_type_dtype(o));
       break;
     case ParamType::Device: return o == Py_None || is_device(o) || PyUnicode_Check(o);
-    case ParamType::Any: return 1;
+    case ParamType::Any: return all_tensors(o, true) ? accept_sequence(o, slot, bound) : 1;
   }
   if (!made) return 0;
-  if (bound->num_temporaries >= kMaxParams) return Py_DECREF(made), 0;
   *slot = bound->own(made);
   return 1;
 }

@@ -126,7 +126,8 @@ static bool infer_dtype(PyObject* data, DType* out, int depth) {
   Py_ssize_t n = PySequence_Fast_GET_SIZE(items.p);
   if (n == 0) return *out = default_dtype, true;
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.p); i++) {
-    PyObject* item = PySequence_Fast_GET_ITEM(items.p, i);
+    Ref held = Ref::borrow(PySequence_Fast_GET_ITEM(items.p, i));   // reading it may run Python code that empties the list
+    PyObject* item = held.p;
     DType here;
     if (item == data) return PyErr_SetString(PyExc_TypeError, "new(): self-referential lists are incompatible"), false;
     if (!infer_dtype(item, &here, depth + 1)) return false;

@@ -51,11 +51,7 @@ static PyObject* find_plan(Overload* op, PyObject** args) {
     cacheable = add_argument(key, args[i], runtime);
     if (op->keys_numbers && runtime) key.add(number_class(args[i]));
   }
-  if (op->inplace && key.exact) {   // writing over an operand's own bytes is planned differently
-    Storage* written = as_tensor(args[0])->storage;
-    for (int i = 1; i < n; i++)
-      if (is_tensor(args[i])) key.add(as_tensor(args[i])->storage == written);
-  }
+  if (op->inplace && key.exact) add_aliases(key, args, n);
   cacheable &= !key.full();
   uint64_t hash = 0;
   if (cacheable) {
@@ -90,12 +86,15 @@ static PyObject* run_pointwise(Overload* op, PointwisePlanObject* plan, PyObject
   }
   for (int j = 0; j < plan->num_out; j++) call.outs[j] = given ? given[j] : nullptr;
   Device device = given ? given[0]->device : call_device(call.tensors, plan->num_in);
-  // A cpu number-like tensor next to tensors of another device is read as a number.
+  // Read as numbers: a cpu number-like tensor next to tensors of another device, and a value that lies in what it is to fill.
   PyObject* read[16];
   int num_read = 0;
-  if (device.type != kCPU && kDevices[device.type].handler)
+  bool plugged = device.type != kCPU && kDevices[device.type].handler;
+  Tensor* value = given && plan->by_value >= 0 ? call.tensors[plan->by_value] : nullptr;
+  bool inside = value && value->numel == 1 && value->storage == given[0]->storage && value->device.type != kMeta;
+  if (plugged || inside)
     for (int i = 0; i < plan->num_in; i++)
-      if (call.tensors[i] && call.tensors[i]->device.type == kCPU) {
+      if (call.tensors[i] && ((plugged && call.tensors[i]->device.type == kCPU) || (inside && i == plan->by_value))) {
         PyObject* number = PyObject_CallMethod(as_object(call.tensors[i]), "item", nullptr);
         if (!number) {
           while (num_read) Py_DECREF(read[--num_read]);
@@ -415,7 +414,11 @@ static PyObject* o_repr(PyObject* self) { return PyUnicode_FromFormat("<rushligh
 static bool bound_from_tuple(PyObject* self, PyObject* args, Bound* bound) {
   Py_ssize_t n = PyTuple_GET_SIZE(args), want = static_cast<Py_ssize_t>(self_op(self)->params->size());
   if (n != want) return PyErr_Format(PyExc_TypeError, "%U: expected %zd bound arguments, got %zd", self_op(self)->name, want, n), false;
-  for (Py_ssize_t i = 0; i < n; i++) bound->args[i] = PyTuple_GET_ITEM(args, i);
+  for (Py_ssize_t i = 0; i < n; i++) {
+    PyObject* value = PyTuple_GET_ITEM(args, i);
+    if (PyList_Check(value) && !(value = PyList_AsTuple(value))) return false;   // others may change a list while the call runs
+    bound->args[i] = value == PyTuple_GET_ITEM(args, i) ? value : bound->own(value);
+  }
   return true;
 }
 

@@ -421,12 +421,6 @@ static bool can_fill_directly(const Parsed& p, Tensor* t) {
   return n == 0 || check_host_data(t, "__setitem__");
 }
 
-static const char* legacy_name(DType d) {
-  static const char* names[] = {"Bool", "Byte", "Char", "Short", "Int", "Long", "Half", "Float", "Double", "ComplexFloat", "ComplexDouble",
-                                "BFloat16", "UInt16", "UInt32", "UInt64", "Float8_e4m3fn", "Float8_e5m2"};
-  return names[static_cast<int>(d)];
-}
-
 // A complex number does not fit a real tensor: the same refusal as for one that is too large.
 static bool number_fits(Tensor* t, PyObject* value) {
   if (!PyComplex_Check(value) || is_complex(t->dtype) || t->dtype == DType::Bool) return true;
@@ -438,7 +432,7 @@ static bool number_fits(Tensor* t, PyObject* value) {
 static Ref value_tensor(Tensor* t, PyObject* value) {
   if (is_tensor(value)) return Ref::borrow(value);
   if (!is_number(value)) {
-    PyErr_Format(PyExc_TypeError, "can't assign a %s to a rushlight.%sTensor", Py_TYPE(value)->tp_name, legacy_name(t->dtype));
+    PyErr_Format(PyExc_TypeError, "can't assign a %s to a %U.%sTensor", Py_TYPE(value)->tp_name, display_module, info(t->dtype).legacy);
     return Ref();
   }
   if (!number_fits(t, value)) return Ref();

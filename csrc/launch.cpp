@@ -207,13 +207,8 @@ bool check_written(Tensor* out, Tensor** inputs, int n, const char* op) {
   }
   for (int i = 0; i < n; i++) {
     Tensor* in = inputs[i];
-    if (!in || in == out || in->storage != out->storage || !in->numel || !out->numel) continue;
-    bool same = in->data() == out->data() && in->ndim == out->ndim && in->dtype == out->dtype &&
-                !memcmp(in->geometry, out->geometry, sizeof(int64_t) * 2 * in->ndim);
-    if (same) continue;
-    if (!(in->flags & out->flags & kDenseNonOverlapping)) continue;   // too hard to tell cheaply: allowed, as elsewhere
-    char *a = in->data(), *b = out->data();
-    if (a < b + out->numel * itemsize(out->dtype) && b < a + in->numel * itemsize(in->dtype)) {
+    if (!in || in == out || in->storage != out->storage) continue;
+    if (shared_overlap(in, out) == Overlap::Partial) {
       PyErr_Format(PyExc_RuntimeError, "%s: unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory location. "
                    "Please clone() the tensor before performing the operation.", op);
       return false;

@@ -68,6 +68,7 @@ struct PointwisePlanObject {
   DType out_dtype[8];
   PyObject* wrap;
   int divisor;                       // the operand that must hold no integer 0, or -1
+  int by_value;                      // the operand of one element that is read before anything is written, or -1
 };
 extern PyTypeObject* PointwisePlanType;
 

@@ -100,6 +100,23 @@ inline uint64_t number_class(PyObject* o) {
   return v < 0 ? 2 : 3;
 }
 
+// Writing over an operand's own bytes is planned differently, and refused for some overlaps.
+inline uint64_t alias_class(Tensor* a, Tensor* b) {
+  return static_cast<uint64_t>(a->storage == b->storage) << 8 | static_cast<uint64_t>(memory_overlap(a, b));
+}
+inline void add_aliases(KeyBuilder& key, PyObject** args, int n) {
+  Tensor* written = as_tensor(args[0]);
+  for (int i = 1; i < n; i++) {
+    if (is_tensor(args[i])) key.add(alias_class(written, as_tensor(args[i])));
+    else if (PyTuple_Check(args[i]))
+      for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(args[i]); k++) {
+        PyObject* item = PyTuple_GET_ITEM(args[i], k);
+        if (is_tensor(item)) key.add(alias_class(written, as_tensor(item)));
+        else if (item != Py_None) break;
+      }
+  }
+}
+
 inline uint64_t hash_words(const uint64_t* words, int n) {
   uint64_t h = 0x9E3779B97F4A7C15ull + n;
   for (int i = 0; i < n; i++) {

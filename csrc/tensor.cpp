@@ -336,6 +336,19 @@ static PyObject* m_overlaps_itself(PyObject* self, PyObject*) {
   return PyBool_FromLong(has_internal_overlap(t->sizes(), t->strides(), t->ndim));
 }
 
+Overlap shared_overlap(Tensor* a, Tensor* b) {
+  if (!a->numel || !b->numel) return Overlap::None;
+  bool same = a->offset == b->offset && a->ndim == b->ndim && a->dtype == b->dtype && !memcmp(a->geometry, b->geometry, sizeof(int64_t) * 2 * a->ndim);
+  if (same) return Overlap::Full;
+  if (!(a->flags & b->flags & kDenseNonOverlapping)) return Overlap::TooHard;
+  int64_t a_begin = a->offset * itemsize(a->dtype), b_begin = b->offset * itemsize(b->dtype);   // not addresses: fake tensors have none
+  return a_begin < b_begin + b->numel * itemsize(b->dtype) && b_begin < a_begin + a->numel * itemsize(a->dtype) ? Overlap::Partial : Overlap::None;
+}
+static PyObject* m_overlap(PyObject* self, PyObject* other) {
+  if (!is_tensor(other)) return PyErr_Format(PyExc_TypeError, "_overlap: expected a Tensor, got %s", Py_TYPE(other)->tp_name), nullptr;
+  return PyLong_FromLong(static_cast<long>(memory_overlap(as_tensor(self), as_tensor(other))));
+}
+
 static bool one_dim(Tensor* t, PyObject* dim, int64_t* out, const char* op) {
   int64_t d = PyNumber_AsSsize_t(dim, PyExc_IndexError);
   if (d == -1 && PyErr_Occurred()) return false;
@@ -437,6 +450,7 @@ static PyMethodDef tensor_methods[] = {
     {"_is_channels_last", m_is_channels_last, METH_NOARGS, nullptr},
     {"_is_dense", m_is_dense, METH_NOARGS, "dense and non-overlapping in some order of dims"},
     {"_overlaps_itself", m_overlaps_itself, METH_NOARGS, "two indices may reach one element"},
+    {"_overlap", m_overlap, METH_O, "_overlap(other): 0 no byte in common, 1 the same elements, 2 some of them, 3 too hard to tell"},
     {"_set_storage", m_set_storage, METH_VARARGS, "(storage, offset, size, stride): look at other bytes"},
     {}};
 

@@ -91,6 +91,13 @@ inline PyObject* as_object(void* t) { return reinterpret_cast<PyObject*>(t); }
 bool tensor_has_data(Tensor* t, const char* op);
 inline bool tensor_readable(Tensor* t, const char* op) { return t->storage->data || !t->numel || tensor_has_data(t, op); }
 
+// How the bytes of two tensors meet. Tensors with gaps in the same storage are too hard to tell apart cheaply.
+enum class Overlap : uint8_t { None, Full, Partial, TooHard };
+Overlap shared_overlap(Tensor* a, Tensor* b);                       // of tensors in one storage
+inline Overlap memory_overlap(Tensor* a, Tensor* b) {
+  return a == b ? Overlap::Full : a->storage != b->storage ? Overlap::None : shared_overlap(a, b);
+}
+
 // All constructors return a new reference, or null with an exception set.
 Tensor* tensor_alloc(PyTypeObject* type, int ndim);                 // geometry allocated, not filled
 void tensor_finish_geometry(Tensor* t);                             // numel and flags from sizes/strides

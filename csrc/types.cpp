@@ -8,53 +8,54 @@
 namespace rl {
 
 const DTypeInfo kDTypes[] = {
-    {"bool", "b1", 1, false, false, false},
-    {"uint8", "u8", 1, false, false, false},
-    {"int8", "i8", 1, false, false, true},
-    {"int16", "i16", 2, false, false, true},
-    {"int32", "i32", 4, false, false, true},
-    {"int64", "i64", 8, false, false, true},
-    {"float16", "f16", 2, true, false, true},
-    {"float32", "f32", 4, true, false, true},
-    {"float64", "f64", 8, true, false, true},
-    {"complex64", "c64", 8, false, true, true},
-    {"complex128", "c128", 16, false, true, true},
-    {"bfloat16", "bf16", 2, true, false, true},
-    {"uint16", "u16", 2, false, false, false},
-    {"uint32", "u32", 4, false, false, false},
-    {"uint64", "u64", 8, false, false, false},
-    {"float8_e4m3fn", "f8e4m3fn", 1, true, false, true},
-    {"float8_e5m2", "f8e5m2", 1, true, false, true},
-    {"complex32", "c32", 4, false, true, true},
-    {"float8_e4m3fnuz", "f8e4m3fnuz", 1, true, false, true},
-    {"float8_e5m2fnuz", "f8e5m2fnuz", 1, true, false, true},
-    {"float8_e8m0fnu", "f8e8m0fnu", 1, true, false, false},
-    {"float4_e2m1fn_x2", "f4e2m1fnx2", 1, true, false, true},
-    {"qint8", "q8", 1, false, false, true},
-    {"quint8", "qu8", 1, false, false, false},
-    {"qint32", "q32", 4, false, false, true},
-    {"quint4x2", "qu4x2", 1, false, false, false},
-    {"quint2x4", "qu2x4", 1, false, false, false},
-    {"bits1x8", "bits1x8", 1, false, false, false},
-    {"bits2x4", "bits2x4", 1, false, false, false},
-    {"bits4x2", "bits4x2", 1, false, false, false},
-    {"bits8", "bits8", 1, false, false, false},
-    {"bits16", "bits16", 2, false, false, false},
-    {"int1", "i1", 1, false, false, true},
-    {"int2", "i2", 1, false, false, true},
-    {"int3", "i3", 1, false, false, true},
-    {"int4", "i4", 1, false, false, true},
-    {"int5", "i5", 1, false, false, true},
-    {"int6", "i6", 1, false, false, true},
-    {"int7", "i7", 1, false, false, true},
-    {"uint1", "u1", 1, false, false, false},
-    {"uint2", "u2", 1, false, false, false},
-    {"uint3", "u3", 1, false, false, false},
-    {"uint4", "u4", 1, false, false, false},
-    {"uint5", "u5", 1, false, false, false},
-    {"uint6", "u6", 1, false, false, false},
-    {"uint7", "u7", 1, false, false, false},
+    {"bool", "b1", "Bool", 1, false, false, false},
+    {"uint8", "u8", "Byte", 1, false, false, false},
+    {"int8", "i8", "Char", 1, false, false, true},
+    {"int16", "i16", "Short", 2, false, false, true},
+    {"int32", "i32", "Int", 4, false, false, true},
+    {"int64", "i64", "Long", 8, false, false, true},
+    {"float16", "f16", "Half", 2, true, false, true},
+    {"float32", "f32", "Float", 4, true, false, true},
+    {"float64", "f64", "Double", 8, true, false, true},
+    {"complex64", "c64", "ComplexFloat", 8, false, true, true},
+    {"complex128", "c128", "ComplexDouble", 16, false, true, true},
+    {"bfloat16", "bf16", "BFloat16", 2, true, false, true},
+    {"uint16", "u16", "UInt16", 2, false, false, false},
+    {"uint32", "u32", "UInt32", 4, false, false, false},
+    {"uint64", "u64", "UInt64", 8, false, false, false},
+    {"float8_e4m3fn", "f8e4m3fn", "Float8_e4m3fn", 1, true, false, true},
+    {"float8_e5m2", "f8e5m2", "Float8_e5m2", 1, true, false, true},
+    {"complex32", "c32", "ComplexHalf", 4, false, true, true},
+    {"float8_e4m3fnuz", "f8e4m3fnuz", "Float8_e4m3fnuz", 1, true, false, true},
+    {"float8_e5m2fnuz", "f8e5m2fnuz", "Float8_e5m2fnuz", 1, true, false, true},
+    {"float8_e8m0fnu", "f8e8m0fnu", "Float8_e8m0fnu", 1, true, false, false},
+    {"float4_e2m1fn_x2", "f4e2m1fnx2", "Float4_e2m1fn_x2", 1, true, false, true},
+    {"qint8", "q8", "QInt8", 1, false, false, true},
+    {"quint8", "qu8", "QUInt8", 1, false, false, false},
+    {"qint32", "q32", "QInt32", 4, false, false, true},
+    {"quint4x2", "qu4x2", "QUInt4x2", 1, false, false, false},
+    {"quint2x4", "qu2x4", "QUInt2x4", 1, false, false, false},
+    {"bits1x8", "bits1x8", "Bits1x8", 1, false, false, false},
+    {"bits2x4", "bits2x4", "Bits2x4", 1, false, false, false},
+    {"bits4x2", "bits4x2", "Bits4x2", 1, false, false, false},
+    {"bits8", "bits8", "Bits8", 1, false, false, false},
+    {"bits16", "bits16", "Bits16", 2, false, false, false},
+    {"int1", "i1", "Int1", 1, false, false, true},
+    {"int2", "i2", "Int2", 1, false, false, true},
+    {"int3", "i3", "Int3", 1, false, false, true},
+    {"int4", "i4", "Int4", 1, false, false, true},
+    {"int5", "i5", "Int5", 1, false, false, true},
+    {"int6", "i6", "Int6", 1, false, false, true},
+    {"int7", "i7", "Int7", 1, false, false, true},
+    {"uint1", "u1", "UInt1", 1, false, false, false},
+    {"uint2", "u2", "UInt2", 1, false, false, false},
+    {"uint3", "u3", "UInt3", 1, false, false, false},
+    {"uint4", "u4", "UInt4", 1, false, false, false},
+    {"uint5", "u5", "UInt5", 1, false, false, false},
+    {"uint6", "u6", "UInt6", 1, false, false, false},
+    {"uint7", "u7", "UInt7", 1, false, false, false},
 };
+static_assert(sizeof(kDTypes) / sizeof(kDTypes[0]) == static_cast<size_t>(DType::Count), "every dtype has its row");
 
 thread_local ThreadState tls;
 
@@ -78,10 +79,11 @@ PyObject* python_type_dtype(PyObject* o) {
 static const DTypeInfo& self_info(PyObject* self) { return info(dtype_of(self)); }
 
 // The module users know the names by: "rushlight", or "torch" while Rushlight serves it.
-static PyObject* display_module;
+PyObject* display_module;
 
 static PyObject* dtype_repr(PyObject* self) { return PyUnicode_FromFormat("%U.%s", display_module, self_info(self).name); }
 static PyObject* dtype_name(PyObject* self, void*) { return PyUnicode_FromString(self_info(self).name); }
+static PyObject* dtype_legacy(PyObject* self, void*) { return PyUnicode_FromString(self_info(self).legacy); }
 static PyObject* dtype_code(PyObject* self, void*) { return PyUnicode_FromString(self_info(self).code); }
 static PyObject* dtype_itemsize(PyObject* self, void*) { return PyLong_FromLong(self_info(self).itemsize); }
 static PyObject* dtype_is_float(PyObject* self, void*) { return PyBool_FromLong(self_info(self).floating); }
@@ -113,6 +115,7 @@ static PyObject* no_new(PyTypeObject* type, PyObject*, PyObject*) {
 static PyGetSetDef dtype_getset[] = {
     {"name", dtype_name, nullptr, "the name, such as 'float32'", nullptr},
     {"code", dtype_code, nullptr, "the loop language's name, such as 'f32'", nullptr},
+    {"legacy_name", dtype_legacy, nullptr, "the word PyTorch's oldest type names are made of, such as 'Float'", nullptr},
     {"itemsize", dtype_itemsize, nullptr, "bytes per element", nullptr},
     {"is_floating_point", dtype_is_float, nullptr, "true for real floating types", nullptr},
     {"is_complex", dtype_is_complex, nullptr, "true for complex types", nullptr},

@@ -19,11 +19,13 @@ enum class DType : uint8_t {
 struct DTypeInfo {
   const char* name;   // PyTorch's name: "float32"
   const char* code;   // the loop language's name: "f32"
+  const char* legacy; // in the names of PyTorch's oldest tensor types: "Float"
   uint8_t itemsize;
   bool floating, complex, is_signed;
 };
 
-extern const DTypeInfo kDTypes[static_cast<int>(DType::Count)];
+extern PyObject* display_module;   // the module users know names by (a str): "rushlight", or "torch" while Rushlight serves it
+extern const DTypeInfo kDTypes[static_cast<int>(DType::Count)];   // facts about dtypes are columns of this table, never tables of their own
 inline const DTypeInfo& info(DType d) { return kDTypes[static_cast<int>(d)]; }
 inline int itemsize(DType d) { return info(d).itemsize; }
 inline bool is_float(DType d) { return info(d).floating; }

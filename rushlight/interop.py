@@ -18,14 +18,10 @@ from . import _C
 from ._C import Tensor
 from .devices import placed
 
-# PyTorch's names of element types, as its messages and legacy tensor types use them.
-SCALAR_NAMES: dict[str, str] = {
-    "bool": "Bool", "uint8": "Byte", "int8": "Char", "int16": "Short", "int32": "Int", "int64": "Long", "float16": "Half",
-    "float32": "Float", "float64": "Double", "complex32": "ComplexHalf", "complex64": "ComplexFloat", "complex128": "ComplexDouble",
-    "bfloat16": "BFloat16", "uint16": "UInt16", "uint32": "UInt32", "uint64": "UInt64",
-    "float8_e4m3fn": "Float8_e4m3fn", "float8_e5m2": "Float8_e5m2",
-}  # fmt: skip
-_NOT_IN_NUMPY = frozenset(("bfloat16", "complex32", "float8_e4m3fn", "float8_e5m2"))
+# The dtypes that NumPy has too, under the same names.
+_IN_NUMPY = frozenset(
+    ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "complex64", "complex128", "uint16", "uint32", "uint64")
+)
 
 
 @cache
@@ -189,8 +185,8 @@ def numpy_of(self: Tensor, *, force: bool = False) -> Any:
     if source.requires_grad and _C.is_grad_enabled():
         raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
     name = source.dtype.name
-    if name in _NOT_IN_NUMPY:
-        raise TypeError(f"Got unsupported ScalarType {SCALAR_NAMES[name]}")
+    if name not in _IN_NUMPY:
+        raise TypeError(f"Got unsupported ScalarType {source.dtype.legacy_name}")
     array_type, dtype = _array_type(name)
     shape, size = tuple(source.shape), source.itemsize
     if not source.numel():

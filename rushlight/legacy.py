@@ -10,10 +10,13 @@ from typing import Any
 
 from . import _C
 from ._C import Tensor, UntypedStorage
-from .interop import SCALAR_NAMES
 from .storage import TypedStorage
 
-_DTYPES = {name: getattr(_C, dtype) for dtype, name in SCALAR_NAMES.items()}
+_DTYPES = (
+    _C.bool, _C.uint8, _C.int8, _C.int16, _C.int32, _C.int64, _C.float16, _C.float32, _C.float64, _C.complex32, _C.complex64, _C.complex128,
+    _C.bfloat16, _C.uint16, _C.uint32, _C.uint64, _C.float8_e4m3fn, _C.float8_e5m2,
+)  # fmt: skip
+_QUANTIZED = (_C.qint8, _C.quint8, _C.qint32, _C.quint4x2, _C.quint2x4)
 
 
 def make(args: tuple, dtype: _C.dtype, device: Any = None) -> Tensor:
@@ -91,13 +94,13 @@ def _legacy_type(name: str, dtype: _C.dtype) -> LegacyType:
     return made
 
 
-TYPES: dict[str, LegacyType] = {f"{name}Tensor": _legacy_type(name, dtype) for name, dtype in _DTYPES.items()}
+TYPES: dict[str, LegacyType] = {f"{dtype.legacy_name}Tensor": _legacy_type(dtype.legacy_name, dtype) for dtype in _DTYPES}
 
 
 def type_name(t: Tensor) -> str:
     """PyTorch's name of a tensor's type, such as 'rushlight.FloatTensor'."""
-    where = "" if t.is_cpu else f"{t.device.type}."
-    return f"{_C.get_display_module()}.{where}{SCALAR_NAMES[t.dtype.name]}Tensor"
+    where = ("quantized." if t.dtype in _QUANTIZED else "") + ("" if t.is_cpu else f"{t.device.type}.")
+    return f"{_C.get_display_module()}.{where}{t.dtype.legacy_name}Tensor"
 
 
 def as_type(self: Tensor, dtype: Any = None, non_blocking: bool = False, **kwargs: Any) -> Any:

@@ -49,6 +49,7 @@ from .results import result_type
 
 ZERO, ONE = const(0, "i64"), const(1, "i64")
 SINGLE, UNIT, GENERAL, REPEATED = 0, 1, 2, 3   # a dim of size 1, of neighbours in memory, any other, of one element over and over
+FULL, PARTIAL = 1, 2     # Tensor._overlap: the same elements, some of them
 LIMIT = 1 << 48
 BLOCK = 4096             # positions whose indices are checked before any is used: they stay in the nearest cache
 DIM_BITS = 6             # an error code holds the index and, in its low bits, which dim it was for
@@ -379,7 +380,9 @@ class Scattered(Indexed):
                     f"{self.name}: unsupported operation: more than one element of the written-to tensor refers to a single "
                     "memory location. Please clone() the tensor before performing the operation."
                 )
-            if any(shares_memory(target, t) for t in bound.tensors[1:]):
+            read = [t for t in flatten(args[1:]) if shares_memory(target, t)]
+            refuse_shared(self.name, target, read)
+            if read:
                 return None
             slots: list[tuple] = [("arg", None, (), None, 0, 0)]
         else:
@@ -394,9 +397,8 @@ class Scattered(Indexed):
 
     def run(self, *args: Any) -> Any:
         """An argument shares memory with the tensor written: it is copied first."""
-        target = args[0]
-        copied = [a.clone() if k and isinstance(a, _C.Tensor) and shares_memory(target, a) else a for k, a in enumerate(args)]
-        return self.plan(tuple(copied))(*flatten(copied))
+        copied = (args[0], *[_apart(args[0], a) for a in args[1:]])
+        return self.plan(copied)(*flatten(copied))
 
     def scatter_step(self, bound: Bound, args: tuple, space: tuple[int, ...], target: Any, slots: list, device: Any) -> tuple:
         serial = self.serial(*args)
@@ -481,6 +483,21 @@ class Scattered(Indexed):
         own = [c for c in checks if not any(depends(c, v) for v in variables)]
         made = operands(inputs, [out.code], ["i64"] if checks else [])
         return Nest(self.spec.name, made, tuple(params), rows(*own, *body)), bool(checks)
+
+
+def refuse_shared(name: str, target: Any, read: Sequence[Any]) -> None:
+    """Refuse arguments known to have elements among those that are written; what they would hold meanwhile is anybody's guess."""
+    if any(target._overlap(t) in (FULL, PARTIAL) for t in read):
+        raise RuntimeError(
+            f"{name}: unsupported operation: an argument has elements in the memory that the operation writes. clone() that argument first."
+        )
+
+
+def _apart(target: Any, a: Any) -> Any:
+    """An argument, lists opened, that looks at no memory of `target`."""
+    if isinstance(a, (list, tuple)):
+        return tuple([_apart(target, x) for x in a])
+    return a.clone() if isinstance(a, _C.Tensor) and shares_memory(target, a) else a
 
 
 def shares_memory(a: Any, b: Any) -> bool:

@@ -7,7 +7,7 @@ Enters: an overload, bound arguments and `out`. Leaves: `out` itself, resized if
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from .. import _C
@@ -25,7 +25,9 @@ def call_out(overload: Any, args: tuple, out: Any, compute: Callable | None = No
         raise RuntimeError(f"{overload.name}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad.")
     definition = overload.definition
     if definition.kind == KIND_POINTWISE or definition.own_out:
-        check_overlap(overload.name, outs, args, definition.own_out)
+        own = definition.own_out
+        alone = [a for p, a in zip(definition.spec.params, args, strict=True) if own is True or (own and p.name in own)]
+        check_overlap(overload.name, outs, args, alone)
     result = overload.redispatch(*args) if compute is None else compute(overload, args)
     results = result if isinstance(result, (tuple, list)) else (result,)
     if len(results) != len(outs):
@@ -48,25 +50,22 @@ def overwrite(name: str, target: Any, source: Any) -> Any:
     return target.copy_(source)
 
 
-def check_overlap(name: str, outs: tuple, args: tuple, own: bool = False) -> None:
-    """Refuse an output that shares part of its memory with an input, or with itself; all of an input is fine unless `own`."""
+def check_overlap(name: str, outs: tuple, args: tuple, alone: Sequence = ()) -> None:
+    """Refuse an output that shares part of its memory with an input, or with itself; sharing all of it is fine but for those `alone`."""
     for out in outs:
         if out._overlaps_itself():
             raise RuntimeError(f"{name}: unsupported operation: more than one element of the written-to tensor refers to a single memory location. Please clone() the tensor before performing the operation.")
-        for a in args:
-            if not isinstance(a, _C.Tensor) or (a is out and not own) or not (a.numel() and out.numel() and a._is_dense() and out._is_dense()):
-                continue
-            if a.untyped_storage().data_ptr() != out.untyped_storage().data_ptr():
-                continue
-            (low, high), (first, last) = _bytes(a), _bytes(out)
-            same = not own and (low, high, a.stride()) == (first, last, out.stride())
-            if not same and low < last and first < high:
-                raise RuntimeError(f"{name}: unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory location. Please clone() the tensor before performing the operation.")
+        if any(out._overlap(a) == 2 for a in _tensors(args)) or any(out._overlap(a) in (1, 2) for a in _tensors(alone)):
+            raise RuntimeError(f"{name}: unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory location. Please clone() the tensor before performing the operation.")
 
 
-def _bytes(t: Any) -> tuple[int, int]:
-    start = t.storage_offset() * t.itemsize
-    return start, start + t.numel() * t.itemsize
+def _tensors(args: Any) -> Iterator[Any]:
+    """Tensors among arguments, lists opened."""
+    for a in args:
+        if isinstance(a, _C.Tensor):
+            yield a
+        elif isinstance(a, (list, tuple)):
+            yield from _tensors(a)
 
 
 def _requires_grad(x: Any) -> bool:

@@ -63,6 +63,7 @@ class Pointwise(OpDefinition):
     upcast: ClassVar[bool] = True             # half types compute in float32
     needs_tensor: ClassVar[bool] = False      # refuse a call with numbers only, as PyTorch does for some ops
     divisor: ClassVar[str | None] = None      # the parameter that must hold no 0 when integers are divided
+    by_value: ClassVar[str | None] = None     # a parameter of one element, which may lie in the tensor that is written
     inplace = True
 
     def expr(self, s: Scalars, *operands: Any) -> Any:
@@ -128,7 +129,9 @@ class Pointwise(OpDefinition):
     def make_plan(self, args: tuple, operands: list[int], in_dtypes: list, out_dtypes: list, stored: list, divisor: int = -1) -> Any:
         nest = pointwise_nest(self.name, [d.code for d in in_dtypes], [d.code for d in out_dtypes], stored)
         kernel = compile_for(device_of(args), nest)
-        return _C.PointwisePlan(kernel, list(zip(operands, in_dtypes, strict=True)), out_dtypes, self.result_wrapper(len(out_dtypes)), divisor)
+        by_value = self.spec.index(self.by_value) if self.by_value else -1
+        read_first = operands.index(by_value) if by_value in operands else -1
+        return _C.PointwisePlan(kernel, list(zip(operands, in_dtypes, strict=True)), out_dtypes, self.result_wrapper(len(out_dtypes)), divisor, read_first)
 
     def operand_indices(self, args: tuple) -> list[int]:
         operands = [i for i, p in enumerate(self.spec.params) if p.type in OPERAND_TYPES and args[i] is not None]

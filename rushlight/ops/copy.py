@@ -192,6 +192,7 @@ class Fill(_Overwrite):
     """Every element set to one value."""
 
     schema = "fill(Tensor input, Tensor|Scalar value) -> Tensor"
+    by_value = "value"
 
     def expr(self, s, input, value):
         return value

@@ -301,11 +301,11 @@ def test_creation_of_triangles_and_meta():
 
 def test_index_that_shares_memory_with_the_target():
     x = rl.tensor([0, 1, 2, 3, 4, 5])
-    x.index_add_(0, x[:3], x[3:6])
-    assert x.tolist() == [3, 5, 7, 3, 4, 5]
+    with pytest.raises(RuntimeError, match="in the memory that the operation writes"):
+        x.index_add_(0, x[:3], x[3:6])
     y = rl.arange(4.0)
-    y.index_copy_(0, rl.tensor([0, 1]), y[1:3])
-    assert y.tolist() == [1, 2, 2, 3]
+    with pytest.raises(RuntimeError, match="in the memory that the operation writes"):
+        y.index_copy_(0, rl.tensor([0, 1]), y[1:3])
 
 
 def test_writes_to_overlapping_memory_are_refused():

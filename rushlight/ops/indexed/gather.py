@@ -29,7 +29,7 @@ class Gather(Indexed):
     """out[i][j] = input[index[i][j]][j], for dim 0 of two, and so on."""
 
     schema = "gather(Tensor input, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor"
-    own_out = True
+    own_out = ("input",)
     exact_out = True
 
     def prepare(self, args):
@@ -268,6 +268,7 @@ class Index(Indexed):
     """`input[indices]` with an index tensor, a mask or None per dim."""
 
     schema = "index(Tensor input, Tensor?[] indices) -> Tensor"
+    own_out = True
     function = method = False
 
     def plan(self, args):

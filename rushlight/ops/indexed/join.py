@@ -34,6 +34,7 @@ class Cat(OpDefinition):
     schema = "cat(Tensor[] tensors, int dim=0) -> Tensor"
     aliases = ("concat", "concatenate")
     method = False
+    own_out = True
     kind = KIND_PLANNED
     batch = "dim"
 
@@ -157,6 +158,7 @@ class Stack(OpDefinition):
 
     schema = "stack(Tensor[] tensors, int dim=0) -> Tensor"
     method = False
+    own_out = True
     kind = KIND_PLANNED
     batch = "new dim"
 

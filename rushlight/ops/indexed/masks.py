@@ -9,6 +9,7 @@ from rushlight.loops.expr import cast, const, gt, idiv, irem, load, min_, var
 from rushlight.loops.nest import Assign, For, If, Local, Nest, Store, operands, reduction, rows
 from rushlight.op import Composite, find_op
 from rushlight.op.definition import OpDefinition
+from rushlight.op.indexed import shares_memory
 from rushlight.op.levels import is_readable
 from rushlight.op.pointwise import compile_for
 
@@ -221,6 +222,8 @@ class MaskedScatter(Composite):
             raise RuntimeError(f"masked_scatter: expected self to have no more true mask elements than source has elements, got {count} and {source.numel()}")
         values = source.reshape(-1).narrow(0, 0, count)
         if self.is_inplace:
+            if shares_memory(target, values):   # as it was before any of it is written
+                values = values.clone()
             target.index_put_(places, values)
             return input
         return target.index_put(places, values).reshape(input.shape)

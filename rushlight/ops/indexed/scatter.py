@@ -7,7 +7,7 @@ from typing import Any
 from rushlight import _C
 from rushlight.loops.expr import Value
 from rushlight.op import Composite, Meta, find_op, wrap_dim
-from rushlight.op.indexed import Scattered
+from rushlight.op.indexed import Scattered, refuse_shared
 from rushlight.settings import alert_not_deterministic
 
 from .gather import (
@@ -225,6 +225,8 @@ class IndexFillTensor(Composite):
         if value.ndim:
             raise RuntimeError(f"index_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s).")
         # As a mask, so that a slice named twice counts once in the gradient of the value.
+        if self.is_inplace:
+            refuse_shared(self.name, input, (index,))
         chosen = find_op("zeros")(input.shape, dtype=_C.bool, device=input.device).index_fill_(dim, index, 1)
         value = value.to(input.dtype)
         return input.masked_fill_(chosen, value) if self.is_inplace else input.masked_fill(chosen, value)

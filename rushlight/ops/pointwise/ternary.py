@@ -42,6 +42,7 @@ class MaskedFill(Pointwise):
     promote = Promote.KEEP
     apart = ("mask",)
     out = False
+    by_value = "value"
 
     def check(self, input, mask, value):
         check_mask("masked_fill", "mask", mask)
