@@ -1,12 +1,14 @@
-"""Convolution kernels for 3x3 windows in tiles of 4x4 results, with a quarter of the multiplications.
+"""Convolution kernels for 3x3 windows in tiles of 2x4 results, with a third of the multiplications.
 
 Enters: nothing but the processor. Leaves: four `Kernel`s, for float32: weights to the frequency-like domain of the tiles,
 inputs likewise, products there, and results back. Refuses nothing: the planner (op/convolve.py) calls them where they pay.
 
-A tile of results is a correlation of a 6x6 window with the kernel, done by evaluating both at the points 0, +-a, +-b and infinity
-in each direction, multiplying, and interpolating (Winograd's minimal filtering). The usual points 0, +-1, +-2 lose three bits; with
-a = 1/sqrt(2) and b = sqrt(2) the error stays within about twice that of plain summation. An element that is not finite makes all
-results of its tiles NaN.
+A tile of results is a correlation of a 4x6 window with the kernel, done by evaluating both at the points 0, +-1 and infinity
+down and 0, +-a, +-b and infinity across, multiplying, and interpolating (Winograd's minimal filtering). Interpolation enlarges
+the rounding errors of the products: with four points hardly, with six by some bits. So tiles are long in one direction only
+(4x4 results would take a quarter of the multiplications, at twice the error), a = 1/sqrt(2) and b = sqrt(2) (half the error of
+1 and 2), and the products are summed in short blocks, whose sums are summed again. The error stays within twice that of plain
+summation in blocks of 16 channels (docs/accuracy.md). An element that is not finite makes all results of its tiles NaN.
 
 Memory between the kernels: weights [point, panel of outputs, channel, output of the panel], inputs [point, panel of tiles, channel,
 tile of the panel], products [point, panel of tiles, output, tile of the panel]: what a register tile reads lies together.
@@ -34,9 +36,13 @@ from .convolve import (
 )
 from .writer import ABI, Reg, Writer, declarations
 
-POINTS = 36
+HIGH, WIDE = 2, 4        # results of a tile
+ROWS, COLUMNS = HIGH + 2, WIDE + 2   # its window, and the points in each direction
+POINTS = ROWS * COLUMNS
 BLOCK = 96               # tiles handled together
 SLICE = 8                # channels or outputs an item handles
+NEAR, FAR = 32, 128      # channels summed one after the other; channels whose blocks are
+GATHER = 16              # channels of a panel of weights handled together
 A, B = 0.5**0.5, 2**0.5  # a^2 = 1/2, b^2 = 2
 TILES = (*GEOMETRY, "first", "tiles", "blocks", "panels", "channels", "height", "width", "row", "column", "bias", "in_w", "base_w", "in_column")
 PRODUCT = ("outs", "channels", "out_panels", "panels", "blocks")
@@ -69,8 +75,27 @@ def output_kernel() -> Kernel:
 
 # --- one dimension ----------------------------------------------------------------------------------------------------------
 
+Rule = Callable[[Writer, Sequence[Reg]], list[Reg]]
 
-def evaluate_input(w: Writer, x: Sequence[Reg]) -> list[Reg]:
+
+def input_down(w: Writer, x: Sequence[Reg]) -> list[Reg]:
+    """Four elements to their four points."""
+    return [w.fsub(x[0], x[2]), w.fadd(x[1], x[2]), w.fsub(x[2], x[1]), w.fsub(x[3], x[1])]
+
+
+def weight_down(w: Writer, x: Sequence[Reg]) -> list[Reg]:
+    """Three weights to their four points, divided as interpolation wants."""
+    half = w.constant(x[0].type, 0.5)
+    even = w.fadd(x[0], x[2])
+    return [x[0], w.fmul(half, w.fadd(even, x[1])), w.fmul(half, w.fsub(even, x[1])), x[2]]
+
+
+def result_down(w: Writer, t: Sequence[Reg]) -> list[Reg]:
+    """Products at four points to two results."""
+    return [w.fadd(t[0], w.fadd(t[1], t[2])), w.fadd(w.fsub(t[1], t[2]), t[3])]
+
+
+def input_across(w: Writer, x: Sequence[Reg]) -> list[Reg]:
     """Six elements to their six points."""
     k = functools.partial(w.constant, x[0].type)
     even_a, odd_a = w.fma(k(-2.0), x[2], x[4]), w.fma(k(-2.0), x[1], x[3])
@@ -82,7 +107,7 @@ def evaluate_input(w: Writer, x: Sequence[Reg]) -> list[Reg]:
     ]  # fmt: skip
 
 
-def evaluate_weight(w: Writer, x: Sequence[Reg]) -> list[Reg]:
+def weight_across(w: Writer, x: Sequence[Reg]) -> list[Reg]:
     """Three weights to their six points, divided as interpolation wants."""
     k = functools.partial(w.constant, x[0].type)
     made = [x[0]]
@@ -92,7 +117,7 @@ def evaluate_weight(w: Writer, x: Sequence[Reg]) -> list[Reg]:
     return [*made, x[2]]
 
 
-def interpolate(w: Writer, t: Sequence[Reg]) -> list[Reg]:
+def result_across(w: Writer, t: Sequence[Reg]) -> list[Reg]:
     """Products at six points to four results."""
     k = functools.partial(w.constant, t[0].type)
     p, q, r, s = w.fadd(t[1], t[2]), w.fsub(t[1], t[2]), w.fadd(t[3], t[4]), w.fsub(t[3], t[4])
@@ -104,40 +129,50 @@ def interpolate(w: Writer, t: Sequence[Reg]) -> list[Reg]:
     ]
 
 
-def in_both(w: Writer, rule: Callable, size: int, element: Callable[[int, int], Reg]) -> Iterator[list[Reg]]:
-    """A rule for one dimension applied to the columns and then to the rows of a square; yields rows.
+def in_both(w: Writer, down: Rule, across: Rule, size: tuple[int, int], element: Callable[[int, int], Reg]) -> Iterator[list[Reg]]:
+    """A rule applied to the columns of a rectangle and then one to its rows; yields rows.
 
     Elements are asked for, and rows made, as late as can be: the order of the text is the order of the code, and registers are few.
     """
-    columns = [rule(w, [element(i, j) for i in range(size)]) for j in range(size)]
+    columns = [down(w, [element(i, j) for i in range(size[0])]) for j in range(size[1])]
     for i in range(len(columns[0])):
-        yield rule(w, [column[i] for column in columns])
+        yield across(w, [column[i] for column in columns])
 
 
 # --- kernels ----------------------------------------------------------------------------------------------------------------
 
 
 def weights_text(tile: Tile) -> str:
-    """A panel's outputs are the lanes of one vector."""
+    """A panel's outputs are the lanes of one vector.
+
+    Points lie far apart in memory, perhaps all in the same set of a cache. So some channels are collected first, and go there in rows.
+    """
     w = Writer("conv_winograd_weights", ABI)
     vector = f"<{tile.rows} x {tile.element}>"
+    line = GATHER * tile.rows
+    collected = w.scratch(tile.element, POINTS * line + tile.lanes)
     load_params(w, WEIGHTS)
     load_pointers(w, "weight", "result")
-    with w.loop(w["begin"], w["end"]) as panel, w.loop(0, w["channels"]) as c:
-        square = [[Reg("zeroinitializer", vector) for _ in range(3)] for _ in range(3)]
-        for r in range(tile.rows):
-            out = w.add(w.mul(panel.i, tile.rows), r)
-            exists = w.compare("slt", out, w["outs"])
-            own = w.total(w.mul(w.select(exists, out, 0), w["out"]), w.mul(c.i, w["channel"]), w["start"])
-            for i in range(3):
-                for j in range(3):
-                    place = w.total(own, w.mul(w["row"], i), w.mul(w["column"], j))
-                    value = w.select(exists, w.load(tile.element, w.at(w["weight"], place, tile.element), tile.size), Reg("0.0", tile.element))
-                    square[i][j] = w.new(vector, f"insertelement {square[i][j]}, {value}, i64 {r}")
-        points = flat(in_both(w, evaluate_weight, 3, lambda i, j: square[i][j]))
-        for point, value in enumerate(points):
-            place = w.mul(w.add(w.mul(w.add(w.mul(w["panels"], point), panel.i), w["channels"]), c.i), tile.rows)
-            w.store(value, w.at(w["result"], place, tile.element), tile.size)
+    with w.loop(w["begin"], w["end"]) as panel, w.loop(0, w["channels"], GATHER) as some:
+        past = w.min(w.add(some.i, GATHER), w["channels"])
+        with w.loop(some.i, past) as c:
+            square = [[Reg("zeroinitializer", vector) for _ in range(3)] for _ in range(3)]
+            for r in range(tile.rows):
+                out = w.add(w.mul(panel.i, tile.rows), r)
+                exists = w.compare("slt", out, w["outs"])
+                own = w.total(w.mul(w.select(exists, out, 0), w["out"]), w.mul(c.i, w["channel"]), w["start"])
+                for i in range(3):
+                    for j in range(3):
+                        place = w.total(own, w.mul(w["row"], i), w.mul(w["column"], j))
+                        value = w.select(exists, w.load(tile.element, w.at(w["weight"], place, tile.element), tile.size), Reg("0.0", tile.element))
+                        square[i][j] = w.new(vector, f"insertelement {square[i][j]}, {value}, i64 {r}")
+            target = w.at(collected, w.mul(w.sub(c.i, some.i), tile.rows), tile.element)
+            for point, value in enumerate(flat(in_both(w, weight_down, weight_across, (3, 3), lambda i, j: square[i][j]))):  # noqa: B023
+                w.store(value, w.at(target, point * line, tile.element), tile.size)
+        with w.loop(0, POINTS) as point:
+            place = w.mul(w.add(w.mul(w.add(w.mul(w["panels"], point.i), panel.i), w["channels"]), some.i), tile.rows)
+            source = w.at(collected, w.mul(point.i, line), tile.element)
+            copy_row(w, tile, w.at(w["result"], place, tile.element), source, w.mul(w.sub(past, some.i), tile.rows), Reg("1", "i64"))
     return w.text() + "\n" + declarations(tile.rows, tile.element)
 
 
@@ -174,48 +209,53 @@ def input_text(tile: Tile) -> str:
                 with w.loop(0, tile.columns, tile.lanes) as v:
                     source = w.at(windows, w.add(p.i, v.i), tile.element)
                     target = w.at(place, v.i, tile.element)
-                    for row in in_both(w, evaluate_input, 6, lambda i, j: w.load(tile.vector, w.at(source, (i * 6 + j) * stride, tile.element), tile.size)):
+                    for row in in_both(w, input_down, input_across, (ROWS, COLUMNS), lambda i, j: w.load(tile.vector, w.at(source, (i * COLUMNS + j) * stride, tile.element), tile.size)):  # noqa: B023
                         for value in row:
                             w.store(value, target, tile.size)
                             target = w.at(target, step, tile.element)
     return "\n".join([w.text(), windows_text(tile, stride), declarations(tile.lanes, tile.element)])
 
 
-def windows_text(tile: Tile, stride: int, size: int = 6) -> str:
+def windows_text(tile: Tile, stride: int, size: tuple[int, int] = (ROWS, COLUMNS)) -> str:
     """windows(target, runs, how many, plane): windows of neighbouring tiles, as rows [element of the window, tile].
 
-    Windows are 6x6, or 4x4 without overlap. A row of the input is laid out with its padding first; four tiles then take every
+    Windows are 4x6, or 2x4 without overlap. A row of the input is laid out with its padding first; four tiles then take every
     fourth element of it, and the next tiles' first two. What spills over the end of a run is written again by the next.
     """
     w = Writer("windows", [("ptr", "target"), ("ptr", "runs"), ("i64", "number"), ("ptr", "plane"), ("ptr", "params")], "internal ")
-    line = w.scratch(tile.element, 4 * BLOCK + 16 * tile.lanes)
+    high, across = size
+    line = w.scratch(tile.element, WIDE * BLOCK + 16 * tile.lanes)
     load_params(w, TILES)
     with w.loop(0, w["number"]) as r:
         run = w.at(w["runs"], w.mul(r.i, RUN), "i64")
         source, y, column, length, place = (w.load("i64", w.at(run, n, "i64"), 8) for n in (0, 2, 3, 4, 5))
-        x = w.add(w.mul(column, 4), w["base_w"])
-        wide = w.add(w.mul(length, 4), size - 4)
+        x = w.add(w.mul(column, WIDE), w["base_w"])
+        wide = w.add(w.mul(length, WIDE), across - WIDE)
         left = w.min(w.max(w.sub(0, x), 0), wide)
         right = w.max(w.min(w.sub(w["in_w"], x), wide), left)
-        with w.loop(0, size) as i:
+        with w.loop(0, high) as i:
             inside = w.compare("ult", w.add(y, i.i), w["in_h"])
             begin, end = w.select(inside, left, wide), w.select(inside, right, wide)
             fill_zeros(w, tile, line, Reg("0", "i64"), begin)
             own = w.at(w["plane"], w.total(source, w.mul(i.i, w["in_row"]), w.mul(begin, w["in_column"])), tile.element)
             copy_row(w, tile, w.at(line, begin, tile.element), own, w.sub(end, begin), w["in_column"])
             fill_zeros(w, tile, line, end, wide)
-            target = w.at(w["target"], w.add(w.mul(i.i, size * stride), place), tile.element)
+            target = w.at(w["target"], w.add(w.mul(i.i, across * stride), place), tile.element)
             with w.loop(0, length, tile.lanes) as j:
-                near, next_ = (w.load(f"<{4 * tile.lanes} x {tile.element}>", w.at(line, w.add(w.mul(j.i, 4), ahead), tile.element), tile.size) for ahead in (0, 4))
-                own = [w.every(near, 4, tile.lanes, k) for k in range(4)] + [w.every(next_, 4, tile.lanes, k) for k in range(size - 4)]
+                near, next_ = (w.load(f"<{WIDE * tile.lanes} x {tile.element}>", w.at(line, w.add(w.mul(j.i, WIDE), ahead), tile.element), tile.size) for ahead in (0, WIDE))
+                own = [w.every(near, WIDE, tile.lanes, k) for k in range(WIDE)] + [w.every(next_, WIDE, tile.lanes, k) for k in range(across - WIDE)]
                 for k, value in enumerate(own):
                     w.store(value, w.at(target, w.add(j.i, k * stride), tile.element), tile.size)
     return w.text()
 
 
 def product_text(tile: Tile) -> str:
-    """One matrix product per point: every panel of outputs with every panel of the block."""
+    """One matrix product per point: every panel of outputs with every panel of the block.
+
+    Channels are summed in blocks, blocks in slices: a long sum loses bits that interpolation would enlarge.
+    """
     w = Writer("conv_winograd_product", ABI)
+    sums = w.scratch(tile.element, tile.rows * tile.columns)
     load_params(w, PRODUCT)
     load_pointers(w, "weights", "inputs", "result")
     per_block = BLOCK // tile.columns
@@ -224,16 +264,23 @@ def product_text(tile: Tile) -> str:
         point, block = w.div(item.i, w["blocks"]), w.rem(item.i, w["blocks"])
         panel0 = w.mul(block, per_block)
         panels = w.min(w.add(panel0, per_block), w["panels"])
-        with w.loop(0, w["channels"], tile.depth) as slice_:
-            depth = w.min(w.sub(w["channels"], slice_.i), tile.depth)
-            start = w.select(w.compare("eq", slice_.i, 0), ZERO, ADD)
+        with w.loop(0, w["channels"], FAR) as slice_:
+            past = w.min(w.add(slice_.i, FAR), w["channels"])
+            first = w.compare("eq", slice_.i, 0)
             with w.loop(0, w["out_panels"]) as o, w.loop(panel0, panels) as p:
-                left = w.add(w.mul(w.add(w.mul(point, w["out_panels"]), o.i), w["channels"]), slice_.i)
+                left = w.mul(w.add(w.mul(point, w["out_panels"]), o.i), w["channels"])
                 place = w.add(w.mul(point, w["panels"]), p.i)
-                right = w.add(w.mul(place, w["channels"]), slice_.i)
-                target = w.add(w.mul(place, rows), w.mul(o.i, tile.rows))
-                a, b = w.at(w["weights"], w.mul(left, tile.rows), tile.element), w.at(w["inputs"], w.mul(right, tile.columns), tile.element)
-                w.call("multiply", a, b, depth, w.at(w["result"], w.mul(target, tile.columns), tile.element), tile.columns, w["weights"], start)
+                right = w.mul(place, w["channels"])
+                target = w.at(w["result"], w.mul(w.add(w.mul(place, rows), w.mul(o.i, tile.rows)), tile.columns), tile.element)
+                own = w.select(first, target, sums)
+                with w.loop(slice_.i, past, NEAR) as c:
+                    a, b = w.at(w["weights"], w.mul(w.add(left, c.i), tile.rows), tile.element), w.at(w["inputs"], w.mul(w.add(right, c.i), tile.columns), tile.element)
+                    start = w.select(w.compare("eq", c.i, slice_.i), ZERO, ADD)
+                    w.call("multiply", a, b, w.min(w.sub(past, c.i), NEAR), own, tile.columns, w["weights"], start)
+                with w.when(w.negate(first)):
+                    for n in range(0, tile.rows * tile.columns, tile.lanes):
+                        sum_, old = (w.load(tile.vector, w.at(array, n, tile.element), tile.size) for array in (sums, target))
+                        w.store(w.fadd(sum_, old), w.at(target, n, tile.element), tile.size)
     return "\n".join([w.text(), multiply_text(tile, tile.columns), declarations(tile.lanes, tile.element)])
 
 
@@ -242,7 +289,7 @@ def output_text(tile: Tile) -> str:
     w = Writer("conv_winograd_output", ABI)
     runs, offsets = w.scratch("i64", RUN * BLOCK), w.scratch("i64", BLOCK + tile.columns)
     heights, widths = w.scratch("i64", BLOCK), w.scratch("i64", BLOCK)
-    square = w.scratch(tile.element, 16 * tile.lanes)
+    corner = w.scratch(tile.element, HIGH * WIDE * tile.lanes)
     load_params(w, TILES)
     load_pointers(w, "products", "bias_data", "result")
     rows = w.mul(w.div(w.add(w["outs"], tile.rows - 1), tile.rows), tile.rows)
@@ -261,16 +308,16 @@ def output_text(tile: Tile) -> str:
                 place, step = first_point(w, tile, w["products"], panel, rows, o.i)
                 with w.loop(0, w.min(w.sub(count, p.i), tile.columns), tile.lanes) as v:
                     source = w.at(place, v.i, tile.element)
-                    columns = [w.at(source, w.mul(step, j), tile.element) for j in range(6)]
-                    below = w.mul(step, 6)
+                    columns = [w.at(source, w.mul(step, j), tile.element) for j in range(COLUMNS)]
+                    below = w.mul(step, COLUMNS)
 
                     def point(i: int, j: int) -> Reg:
                         value = w.load(tile.vector, columns[j], tile.size)  # noqa: B023  written at once
                         columns[j] = w.at(columns[j], below, tile.element)  # noqa: B023
                         return value
 
-                    made = [[w.fadd(value, bias) for value in row] for row in in_both(w, interpolate, 6, point)]
-                    store_tiles(w, tile, made, plane, offsets, heights, widths, w.add(p.i, v.i), count, square)
+                    made = [[w.fadd(value, bias) for value in row] for row in in_both(w, result_down, result_across, (ROWS, COLUMNS), point)]
+                    store_tiles(w, tile, made, plane, offsets, heights, widths, w.add(p.i, v.i), count, corner)
     return "\n".join([w.text(), declarations(tile.lanes, tile.element)])
 
 
@@ -279,36 +326,36 @@ def find_extents(w: Writer, heights: Reg, widths: Reg, first: Reg, count: Reg) -
     with w.loop(0, count) as t:
         tile = w.add(first, t.i)
         x, y = w.rem(tile, w["out_w"]), w.rem(w.div(tile, w["out_w"]), w["out_h"])
-        w.store(w.min(w.sub(w["height"], w.mul(y, 4)), 4), w.at(heights, t.i, "i64"), 8)
-        w.store(w.min(w.sub(w["width"], w.mul(x, 4)), 4), w.at(widths, t.i, "i64"), 8)
+        w.store(w.min(w.sub(w["height"], w.mul(y, HIGH)), HIGH), w.at(heights, t.i, "i64"), 8)
+        w.store(w.min(w.sub(w["width"], w.mul(x, WIDE)), WIDE), w.at(widths, t.i, "i64"), 8)
 
 
 def flat(rows: Iterable[Sequence[Reg]]) -> list[Reg]:
-    """The elements of a square, row after row."""
+    """The elements of a rectangle, row after row."""
     return [value for row in rows for value in row]
 
 
-def store_tiles(w: Writer, tile: Tile, made: list[list[Reg]], plane: Reg, offsets: Reg, heights: Reg, widths: Reg, here: Reg, count: Reg, square: Reg) -> None:
-    """Store 4x4 results of as many tiles as a vector has lanes."""
+def store_tiles(w: Writer, tile: Tile, made: list[list[Reg]], plane: Reg, offsets: Reg, heights: Reg, widths: Reg, here: Reg, count: Reg, corner: Reg) -> None:
+    """Store the results of as many tiles as a vector has lanes."""
     last = w.min(w.add(here, tile.lanes - 1), w.sub(count, 1))
     begin, end, height, width = (w.load("i64", w.at(table, at, "i64"), 8) for table, at in ((offsets, here), (offsets, last), (heights, here), (widths, last)))
     # Tiles of one row end with the narrowest, and all are as high as the first.
-    adjacent = w.both(w.compare("eq", w.sub(end, begin), 4 * (tile.lanes - 1)), w.compare("eq", w["column"], 1))
+    adjacent = w.both(w.compare("eq", w.sub(end, begin), WIDE * (tile.lanes - 1)), w.compare("eq", w["column"], 1))
     adjacent = w.both(adjacent, w.compare("eq", w.sub(last, here), tile.lanes - 1))
-    whole = w.both(adjacent, w.both(w.compare("eq", height, 4), w.compare("eq", width, 4)))
+    whole = w.both(adjacent, w.both(w.compare("eq", height, HIGH), w.compare("eq", width, WIDE)))
     with w.when(whole):
         for i, row in enumerate(made):
             target = w.at(plane, w.add(begin, w.mul(w["row"], i)), tile.element)
             w.store(interleaved(w, tile, row), target, tile.size)
     with w.when(w.negate(whole)):
         for n, value in enumerate(flat(made)):
-            w.store(value, w.at(square, n * tile.lanes, tile.element), tile.size)
+            w.store(value, w.at(corner, n * tile.lanes, tile.element), tile.size)
         with w.loop(here, w.add(last, 1)) as t:
-            corner, high, wide = (w.load("i64", w.at(table, t.i, "i64"), 8) for table in (offsets, heights, widths))
-            lane = w.at(square, w.sub(t.i, here), tile.element)
+            own, high, wide = (w.load("i64", w.at(table, t.i, "i64"), 8) for table in (offsets, heights, widths))
+            lane = w.at(corner, w.sub(t.i, here), tile.element)
             with w.loop(0, high) as i, w.loop(0, wide) as j:
-                value = w.load(tile.element, w.at(lane, w.mul(w.add(w.mul(i.i, 4), j.i), tile.lanes), tile.element), tile.size)
-                w.store(value, w.at(plane, w.total(corner, w.mul(i.i, w["row"]), w.mul(j.i, w["column"])), tile.element), tile.size)
+                value = w.load(tile.element, w.at(lane, w.mul(w.add(w.mul(i.i, WIDE), j.i), tile.lanes), tile.element), tile.size)
+                w.store(value, w.at(plane, w.total(own, w.mul(i.i, w["row"]), w.mul(j.i, w["column"])), tile.element), tile.size)
 
 
 def interleaved(w: Writer, tile: Tile, columns: Sequence[Reg]) -> Reg:
@@ -319,5 +366,5 @@ def interleaved(w: Writer, tile: Tile, columns: Sequence[Reg]) -> Reg:
         return w.new(f"<{width} x {tile.element}>", f"shufflevector {a}, {b}, <{width} x i32> <{', '.join(f'i32 {n}' for n in order)}>")
 
     pairs = [joined(columns[k], columns[k + 1], range(2 * count), 2 * count) for k in (0, 2)]
-    order = [j * count + t for t in range(count) for j in range(4)]
-    return joined(pairs[0], pairs[1], order, 4 * count)
+    order = [j * count + t for t in range(count) for j in range(WIDE)]
+    return joined(pairs[0], pairs[1], order, WIDE * count)

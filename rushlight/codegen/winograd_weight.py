@@ -1,4 +1,4 @@
-"""The gradient of a 3x3 convolution's weight in tiles of 4x4 results, with a quarter of the multiplications.
+"""The gradient of a 3x3 convolution's weight in tiles of 2x4 results, with a third of the multiplications.
 
 Enters: nothing but the processor. Leaves: four `Kernel`s, for float32: inputs at the points of winograd.py, output gradients
 likewise, dot products of both over tiles, and the weight's gradient from those. Refuses nothing: see op/convolve.py.
@@ -10,14 +10,14 @@ Every rule here is the transpose of one there. Memory between the kernels: input
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from .cache import Kernel
 from .convolve import RUN, Tile, add_edge, clear_tail, dot_text, find_runs, load_params, load_pointers, make_kernel
-from .winograd import BLOCK, POINTS, SLICE, TILES, A, B, block_of, evaluate_input, in_both, windows_text
+from .winograd import BLOCK, COLUMNS, HIGH, POINTS, ROWS, SLICE, TILES, WIDE, A, B, Rule, block_of, flat, in_both, input_across, input_down, windows_text
 from .writer import ABI, Reg, Writer, declarations
 
-ROWS = (*TILES, "line")
+LINES = (*TILES, "line")
 DOTS = ("outs", "channels", "tiles", "line", "cuts", "adds")
 RESULT = ("outs", "channels")
 
@@ -25,13 +25,13 @@ RESULT = ("outs", "channels")
 @functools.cache
 def input_kernel() -> Kernel:
     """Operands: input, result; items (slice of channels, block of tiles)."""
-    return make_kernel("conv_winograd_rows", ROWS, "f32", functools.partial(rows_text, "conv_winograd_rows", 6, evaluate_input))
+    return make_kernel("conv_winograd_rows", LINES, "f32", functools.partial(rows_text, "conv_winograd_rows", (ROWS, COLUMNS), input_down, input_across))
 
 
 @functools.cache
 def gradient_kernel() -> Kernel:
     """Operands: output gradient, result; items (slice of outputs, block of tiles)."""
-    return make_kernel("conv_winograd_gradients", ROWS, "f32", functools.partial(rows_text, "conv_winograd_gradients", 4, evaluate_gradient))
+    return make_kernel("conv_winograd_gradients", LINES, "f32", functools.partial(rows_text, "conv_winograd_gradients", (HIGH, WIDE), gradient_down, gradient_across))
 
 
 @functools.cache
@@ -46,7 +46,12 @@ def result_kernel() -> Kernel:
     return make_kernel("conv_winograd_result", RESULT, "f32", result_text)
 
 
-def evaluate_gradient(w: Writer, y: Sequence[Reg]) -> list[Reg]:
+def gradient_down(w: Writer, y: Sequence[Reg]) -> list[Reg]:
+    """Two gradients to their four points: interpolation, transposed."""
+    return [y[0], w.fadd(y[0], y[1]), w.fsub(y[0], y[1]), y[1]]
+
+
+def gradient_across(w: Writer, y: Sequence[Reg]) -> list[Reg]:
     """Four gradients to their six points: interpolation, transposed."""
     k = functools.partial(w.constant, y[0].type)
     made = [y[0]]
@@ -56,7 +61,14 @@ def evaluate_gradient(w: Writer, y: Sequence[Reg]) -> list[Reg]:
     return [*made, y[3]]
 
 
-def collect(w: Writer, u: Sequence[Reg]) -> list[Reg]:
+def collect_down(w: Writer, u: Sequence[Reg]) -> list[Reg]:
+    """Dots at four points to three weights: their evaluation, transposed."""
+    half = w.constant(u[0].type, 0.5)
+    plus, minus = w.fadd(u[1], u[2]), w.fsub(u[1], u[2])
+    return [w.fma(half, plus, u[0]), w.fmul(half, minus), w.fma(half, plus, u[3])]
+
+
+def collect_across(w: Writer, u: Sequence[Reg]) -> list[Reg]:
     """Dots at six points to three weights: their evaluation, transposed."""
     k = functools.partial(w.constant, u[0].type)
     divisors = [2 * p * p * (p * p - q * q) for p, q in ((A, B), (B, A))]
@@ -68,13 +80,13 @@ def collect(w: Writer, u: Sequence[Reg]) -> list[Reg]:
     return [first, middle, last]
 
 
-def rows_text(name: str, size: int, rule: Callable, tile: Tile) -> str:
-    """Windows of `size` x `size` at their points, in rows of tiles that end with zeros to a whole vector."""
+def rows_text(name: str, size: tuple[int, int], down: Rule, across: Rule, tile: Tile) -> str:
+    """Windows of `size` at their points, in rows of tiles that end with zeros to a whole vector."""
     stride = BLOCK + tile.lanes
     w = Writer(name, ABI)
     windows = w.scratch(tile.element, POINTS * stride)
     runs, offsets = w.scratch("i64", RUN * BLOCK), w.scratch("i64", BLOCK)
-    load_params(w, ROWS)
+    load_params(w, LINES)
     load_pointers(w, "input", "result")
     step = w.mul(w["channels"], w["line"])
     with w.loop(w["begin"], w["end"]) as item:
@@ -84,11 +96,11 @@ def rows_text(name: str, size: int, rule: Callable, tile: Tile) -> str:
         channel0 = w.mul(part, SLICE)
         with w.loop(channel0, w.min(w.add(channel0, SLICE), w["channels"])) as c:
             w.call("windows", windows, runs, number, w.at(w["input"], w.mul(c.i, w["in_channel"]), tile.element), w["params"])
-            clear_tail(w, tile, windows, Reg("0", "i64"), Reg(str(size * size), "i64"), stride, count, padded)
+            clear_tail(w, tile, windows, Reg("0", "i64"), Reg(str(size[0] * size[1]), "i64"), stride, count, padded)
             own = w.at(w["result"], w.add(w.mul(c.i, w["line"]), w.mul(block, BLOCK)), tile.element)
             with w.loop(0, padded, tile.lanes) as v:
                 source, target = w.at(windows, v.i, tile.element), w.at(own, v.i, tile.element)
-                for row in in_both(w, rule, size, lambda i, j: w.load(tile.vector, w.at(source, (i * size + j) * stride, tile.element), tile.size)):  # noqa: B023
+                for row in in_both(w, down, across, size, lambda i, j: w.load(tile.vector, w.at(source, (i * size[1] + j) * stride, tile.element), tile.size)):  # noqa: B023
                     for value in row:
                         w.store(value, target, tile.size)
                         target = w.at(target, step, tile.element)
@@ -132,8 +144,8 @@ def result_text(tile: Tile) -> str:
     step = w.mul(w["outs"], w["channels"])
     with w.loop(w["begin"], w["end"]) as o, w.loop(0, w["channels"], tile.lanes) as c:
         source = w.at(w["dots"], w.add(w.mul(o.i, w["channels"]), c.i), tile.element)
-        made = in_both(w, collect, 6, lambda i, j: w.load(tile.vector, w.at(source, w.mul(step, i * 6 + j), tile.element), tile.size))  # noqa: B023
-        for n, value in enumerate(value for row in made for value in row):
+        made = in_both(w, collect_down, collect_across, (ROWS, COLUMNS), lambda i, j: w.load(tile.vector, w.at(source, w.mul(step, i * COLUMNS + j), tile.element), tile.size))  # noqa: B023
+        for n, value in enumerate(flat(made)):
             w.store(value, w.at(square, n * tile.lanes, tile.element), tile.size)
         target = w.at(w["result"], w.mul(w.add(w.mul(o.i, w["channels"]), c.i), 9), tile.element)
         with w.loop(0, w.min(w.sub(w["channels"], c.i), tile.lanes)) as lane, w.loop(0, 9) as n:

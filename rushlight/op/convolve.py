@@ -18,6 +18,7 @@ from typing import Any
 
 from .. import _C
 from ..codegen import convolve, depthwise, overlap, winograd, winograd_weight
+from ..codegen.winograd import HIGH, WIDE
 from ..loops import expr
 from ..loops.nest import For, If, Nest, Store, operands, reduction, rows
 from ..loops.record import Record
@@ -325,13 +326,13 @@ MOST = 1 << 27           # bytes that transformed weights may take: four times t
 
 
 def suits_tiles(code: str, walk: Walk) -> bool:
-    """Whether a (collapsed) walk is a 3x3 convolution that takes less time in tiles of 4x4 results."""
+    """Whether a (collapsed) walk is a 3x3 convolution that takes less time in tiles of results."""
     d, h, w = walk.axes
     if code != "f32" or walk.groups != 1 or min(walk.channels, walk.outs) < 16 or (d.size, d.count, d.taps) != (1, 1, 1):
         return False
     if any(a.taps != 3 or a.step != 1 or abs(a.tap_step) != 1 or a.every != 1 or a.tap_every != 1 for a in (h, w)):
         return False
-    padded = walk.images * ceil(h.count / 4) * ceil(w.count / 4) * 16
+    padded = walk.images * ceil(h.count / HIGH) * ceil(w.count / WIDE) * HIGH * WIDE
     transformed = 4 * winograd.POINTS * walk.channels * walk.outs
     return walk.pixels * walk.outs * walk.rows >= LEAST and padded <= 2.5 * walk.pixels and transformed <= MOST
 
@@ -341,7 +342,7 @@ def tile_steps(walk: Walk, weights: Weights, bias: int | None, scratch: int, off
     tile, points, block = convolve.tile_of("f32"), winograd.POINTS, winograd.BLOCK
     size, outs, channels = tile.size, walk.outs, walk.channels
     d, h, w = walk.axes
-    spread = [Axis(a.size, ceil(a.count / 4), 4, a.base + min(0, 2 * a.tap_step), 6, 1, every=4) for a in (h, w)]
+    spread = [Axis(a.size, ceil(a.count / n), n, a.base + min(0, 2 * a.tap_step), n + 2, 1, every=n) for a, n in ((h, HIGH), (w, WIDE))]
     tiled = Walk((d, *spread), walk.source, walk.result, walk.images, 1, channels, outs)
     out_panels = ceil(outs / tile.rows)
     chunk = max(48, ROOM // (points * size * (channels + outs)))
@@ -371,9 +372,9 @@ def tile_weight_steps(walk: Walk, result: int, scratch: int) -> tuple[list[tuple
     tile, points, block = convolve.tile_of("f32"), winograd.POINTS, winograd.BLOCK
     size, outs, channels = tile.size, walk.outs, walk.channels
     d, h, w = walk.axes
-    places = [Axis(a.size, ceil(a.count / 4), 4, a.base, 6, 1) for a in (h, w)]
+    places = [Axis(a.size, ceil(a.count / n), n, a.base, n + 2, 1) for a, n in ((h, HIGH), (w, WIDE))]
     inputs = Walk((d, *places), walk.source, walk.source, walk.images, 1, channels, channels)
-    flat = [Axis(a.count, ceil(a.count / 4), 4, 0, 4, 1) for a in (h, w)]
+    flat = [Axis(a.count, ceil(a.count / n), n, 0, n, 1) for a, n in ((h, HIGH), (w, WIDE))]
     gradients = Walk((Axis(1, 1, 1, 0, 1, 1), *flat), walk.result, walk.result, walk.images, 1, outs, outs)
     chunk = max(block, 2 * ROOM // (points * size * (channels + outs)) // block * block)
     chunk = min(inputs.pixels, chunk)
