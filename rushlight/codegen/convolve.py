@@ -31,6 +31,7 @@ GEOMETRY = (
 FORWARD = (*GEOMETRY, "block", "blocks", "panels", "cuts", "per_cut", "bias")
 WEIGHT = (*GEOMETRY, "parts", "per_part", "chunks")
 TAP = 5            # a tap: element offset, depth and row offsets, first and last+1 output column that it serves
+NEAR = 128         # products summed one after the other; longer sums are sums of such sums, which lose fewer bits
 AHEAD = 6          # window rows between asking for memory and reading it
 RUN = 6            # a run: source offset, depth, row, column, length, place in the block
 
@@ -322,6 +323,14 @@ def forward_text(tile: Tile) -> str:
     return "\n".join(parts)
 
 
+def multiply_parts(w: Writer, tile: Tile, packed: Reg, window: Reg, depth: Reg, target: Reg, row: Reg, bias: Reg, start: Reg) -> None:
+    """Calls of `multiply` for NEAR window rows at a time."""
+    with w.loop(0, depth, NEAR) as k:
+        left, right = w.at(packed, w.mul(k.i, tile.rows), tile.element), w.at(window, w.mul(k.i, tile.block + tile.lanes), tile.element)
+        begin = w.select(w.compare("eq", k.i, 0), start, ADD)
+        w.call("multiply", left, right, w.min(w.sub(depth, k.i), NEAR), target, row, bias, begin)
+
+
 def one_tile(
     w: Writer, tile: Tile, windows: Reg, packed: Reg, depth: Reg, offsets: Reg, edge: Reg, target: Reg, bias: Reg, start: Reg, column: Reg, panel: Reg, count: Reg
 ) -> None:
@@ -336,9 +345,9 @@ def one_tile(
     whole = w.both(w.compare("sle", w.add(column, tile.columns), count), w.compare("sle", w.add(row0, tile.rows), w["outs"]))
     direct = w.both(whole, dense)
     with w.when(direct):
-        w.call("multiply", packed, window, depth, w.at(out, here, tile.element), w["out_channel"], own_bias, start)
+        multiply_parts(w, tile, packed, window, depth, w.at(out, here, tile.element), w["out_channel"], own_bias, start)
     with w.when(w.negate(direct)):
-        w.call("multiply", packed, window, depth, edge, tile.columns, own_bias, ZERO)
+        multiply_parts(w, tile, packed, window, depth, edge, Reg(str(tile.columns), "i64"), own_bias, Reg(str(ZERO), "i64"))
         adds, biased = w.compare("eq", start, ADD), w.compare("eq", start, BIAS)
         zero = Reg("0.0", tile.element)
         columns = w.min(w.sub(count, column), tile.columns)

@@ -178,33 +178,40 @@ def weight_text(tile: Tile) -> str:
 
 
 def dots_text(tile: Tile) -> str:
-    """dots(gradients, windows, rows, columns, stride, sum): add the products of rows of gradients and windows `stride` apart."""
+    """dots(gradients, windows, rows, columns, stride, sum): add the products of rows of gradients and windows `stride` apart.
+
+    The end of a row is a vector too, with zeros for the lanes past it: summed one by one, narrow rows would take long and lose bits.
+    """
     w = Writer("dots", [("ptr", "a"), ("ptr", "b"), ("i64", "rows"), ("i64", "columns"), ("i64", "stride"), ("ptr", "sum")], "internal ")
     zero = Reg("zeroinitializer", tile.vector)
     columns = w["columns"]
 
-    def products(at: Reg, a: Reg, b: Reg, sums: list[Reg]) -> list[Reg]:
+    numbers = Reg(f"<{', '.join(f'i64 {n}' for n in range(tile.lanes))}>", f"<{tile.lanes} x i64>")
+    within = w.new(f"<{tile.lanes} x i1>", f"icmp slt {numbers}, {w.splat(w.rem(columns, tile.lanes), tile.lanes).text}")
+
+    def products(at: Reg, a: Reg, b: Reg, sums: list[Reg], ends: bool = False) -> list[Reg]:
         made = []
         for v, old in enumerate(sums):
             index = w.add(at, v * tile.lanes)
-            left, right = (w.load(tile.vector, w.at(x, index, tile.element), tile.size) for x in (a, b))
-            made.append(w.fma(left, right, old))
+            factors = [w.load(tile.vector, w.at(x, index, tile.element), tile.size) for x in (a, b)]
+            if ends:   # both: what lies past the end need not be finite
+                factors = [w.select(within, factor, zero) for factor in factors]
+            made.append(w.fma(*factors, old))
         return made
 
-    with w.loop(0, w["rows"], carry=[w["a"], w["b"], Reg("0.0", tile.element), *[zero] * GROUP]) as r:
-        a, b, rest, *sums = r.carry
+    with w.loop(0, w["rows"], carry=[w["a"], w["b"], *[zero] * GROUP]) as r:
+        a, b, *sums = r.carry
         with w.loop(0, w.sub(columns, GROUP * tile.lanes - 1), GROUP * tile.lanes, carry=sums) as wide:
             wide.next = products(wide.i, a, b, wide.carry)
         with w.loop(wide.i, w.sub(columns, tile.lanes - 1), tile.lanes, carry=wide.carry[:1]) as single:
             single.next = products(single.i, a, b, single.carry)
-        with w.loop(single.i, columns, carry=[rest]) as last:
-            left, right = (w.load(tile.element, w.at(x, last.i, tile.element), tile.size) for x in (a, b))
-            last.next = [w.fma(left, right, last.carry[0])]
-        r.next = [w.at(a, columns, tile.element), w.at(b, w["stride"], tile.element), last.carry[0], single.carry[0], *wide.carry[1:]]
-    _, _, rest, *sums = r.carry
+        with w.loop(single.i, columns, tile.lanes, carry=single.carry) as last:
+            last.next = products(last.i, a, b, last.carry, ends=True)
+        r.next = [w.at(a, columns, tile.element), w.at(b, w["stride"], tile.element), last.carry[0], *wide.carry[1:]]
+    _, _, *sums = r.carry
     total = sums[0]
     for value in sums[1:]:
         total = w.fadd(total, value)
     old = w.load(tile.element, w["sum"], tile.size)
-    w.store(w.fadd(w.fadd(old, rest), w.horizontal(total)), w["sum"], tile.size)
+    w.store(w.fadd(old, w.horizontal(total)), w["sum"], tile.size)
     return w.text()

@@ -4,7 +4,7 @@ Enters: nothing but the processor. Leaves: four `Kernel`s, for float32: inputs a
 likewise, dot products of both over tiles, and the weight's gradient from those. Refuses nothing: see op/convolve.py.
 
 Every rule here is the transpose of one there. Memory between the kernels: inputs [point, channel, tile] and gradients
-[point, output, tile], rows `line` elements apart; dots [point, output, channel].
+[point, output, tile], rows `line` elements apart; dots [point, output, channel], points `apart` elements apart.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from .winograd import BLOCK, COLUMNS, HIGH, POINTS, ROWS, SLICE, TILES, WIDE, A,
 from .writer import ABI, Reg, Writer, declarations
 
 LINES = (*TILES, "line")
-DOTS = ("outs", "channels", "tiles", "line", "cuts", "adds")
-RESULT = ("outs", "channels")
+DOTS = ("outs", "channels", "tiles", "line", "cuts", "adds", "apart")
+RESULT = ("outs", "channels", "apart")
+STEPS = 32               # products that a lane sums one after the other
 
 
 @functools.cache
@@ -120,18 +121,22 @@ def dots_text(tile: Tile) -> str:
         point, cut = w.div(item.i, w["cuts"]), w.rem(item.i, w["cuts"])
         left = w.at(w["gradients"], w.mul(w.mul(point, w["outs"]), line), tile.element)
         right = w.at(w["inputs"], w.mul(w.mul(point, w["channels"]), line), tile.element)
-        result = w.at(w["result"], w.mul(w.mul(point, w["outs"]), w["channels"]), tile.element)
+        result = w.at(w["result"], w.mul(point, w["apart"]), tile.element)
         begin = w.mul(cut, per_cut)
         with w.loop(begin, w.min(w.add(begin, per_cut), w["channels"]), tile.dot_columns) as j, w.loop(0, w["outs"], tile.dot_rows) as i:
             a, b = w.at(left, w.mul(i.i, line), tile.element), w.at(right, w.mul(j.i, line), tile.element)
             corner = w.at(result, w.add(w.mul(i.i, w["channels"]), j.i), tile.element)
             rows, columns = w.sub(w["outs"], i.i), w.sub(w["channels"], j.i)
             fits = w.both(w.compare("sge", rows, tile.dot_rows), w.compare("sge", columns, tile.dot_columns))
-            with w.when(fits):
-                w.call("dot", a, line, b, line, w["tiles"], corner, w["channels"], adds)
-            with w.when(w.negate(fits)):
-                w.call("dot", a, line, b, line, w["tiles"], edge, tile.dot_columns, Reg("false", "i1"))
-                add_edge(w, tile, corner, edge, rows, columns, adds)
+            span = STEPS * tile.lanes
+            with w.loop(0, w["tiles"], span) as t:
+                left_part, right_part, count = w.at(a, t.i, tile.element), w.at(b, t.i, tile.element), w.min(w.sub(w["tiles"], t.i), span)
+                more = w.new("i1", f"or {adds}, {w.compare('sgt', t.i, 0).text}")
+                with w.when(fits):
+                    w.call("dot", left_part, line, right_part, line, count, corner, w["channels"], more)
+                with w.when(w.negate(fits)):
+                    w.call("dot", left_part, line, right_part, line, count, edge, tile.dot_columns, Reg("false", "i1"))
+                    add_edge(w, tile, corner, edge, rows, columns, more)
     return "\n".join([w.text(), dot_text(tile), declarations(tile.lanes, tile.element)])
 
 
@@ -141,10 +146,9 @@ def result_text(tile: Tile) -> str:
     square = w.scratch(tile.element, 9 * tile.lanes)
     load_params(w, RESULT)
     load_pointers(w, "dots", "result")
-    step = w.mul(w["outs"], w["channels"])
     with w.loop(w["begin"], w["end"]) as o, w.loop(0, w["channels"], tile.lanes) as c:
         source = w.at(w["dots"], w.add(w.mul(o.i, w["channels"]), c.i), tile.element)
-        made = in_both(w, collect_down, collect_across, (ROWS, COLUMNS), lambda i, j: w.load(tile.vector, w.at(source, w.mul(step, i * COLUMNS + j), tile.element), tile.size))  # noqa: B023
+        made = in_both(w, collect_down, collect_across, (ROWS, COLUMNS), lambda i, j: w.load(tile.vector, w.at(source, w.mul(w["apart"], i * COLUMNS + j), tile.element), tile.size))  # noqa: B023
         for n, value in enumerate(flat(made)):
             w.store(value, w.at(square, n * tile.lanes, tile.element), tile.size)
         target = w.at(w["result"], w.mul(w.add(w.mul(o.i, w["channels"]), c.i), 9), tile.element)

@@ -322,7 +322,8 @@ def depthwise_weight_step(code: str, walk: Walk, result: int) -> tuple | None:
 
 ROOM = 4 << 20           # bytes of transformed inputs and products that go from kernel to kernel: they should stay in a cache
 LEAST = 1 << 22          # multiply-adds from which the transforms pay
-MOST = 1 << 27           # bytes that transformed weights may take: four times the weights
+MOST = 1 << 27           # bytes that transformed weights may take: 8/3 of the weights
+MANY = 1024              # pixels from which the weight gradient is made in tiles: for fewer, plain sums are as fast, and closer
 
 
 def suits_tiles(code: str, walk: Walk) -> bool:
@@ -379,7 +380,8 @@ def tile_weight_steps(walk: Walk, result: int, scratch: int) -> tuple[list[tuple
     chunk = max(block, 2 * ROOM // (points * size * (channels + outs)) // block * block)
     chunk = min(inputs.pixels, chunk)
     line = ceil(chunk / 16) * 16 + 16       # not a power of two, so that rows do not compete for the same lines of a cache
-    sizes = [points * channels * line, (points * outs + tile.dot_rows) * line, points * outs * channels + 64]
+    apart = outs * channels + 80             # nor points
+    sizes = [points * channels * line, (points * outs + tile.dot_rows) * line, points * apart]
     spots = [(scratch, sum(sizes[:k]) * size) for k in range(3)]
     made: list[tuple] = []
     for first in range(0, inputs.pixels, chunk):
@@ -390,8 +392,8 @@ def tile_weight_steps(walk: Walk, result: int, scratch: int) -> tuple[list[tuple
             rest = [first, tiles, blocks, 0, part.channels, 0, 0, 0, 0, 0, across.size, across.base, part.source.spatial[2], line]
             made.append((kernel.address, [part.source.slot, spot], [*part.params(), *rest], blocks * ceil(part.channels / winograd.SLICE), 1, -1))
         cuts = ceil(channels / 64)
-        made.append((winograd_weight.dots_kernel().address, [spots[1], spots[0], spots[2]], [outs, channels, padded, line, cuts, int(first > 0)], points * cuts, 1, -1))
-    made.append((winograd_weight.result_kernel().address, [spots[2], result], [outs, channels], outs, max(1, 16384 // channels), -1))
+        made.append((winograd_weight.dots_kernel().address, [spots[1], spots[0], spots[2]], [outs, channels, padded, line, cuts, int(first > 0), apart], points * cuts, 1, -1))
+    made.append((winograd_weight.result_kernel().address, [spots[2], result], [outs, channels, apart], outs, max(1, 16384 // channels), -1))
     return made, sum(sizes)
 
 
@@ -452,7 +454,7 @@ def weight_steps(code: str, walk: Walk, result: int, scratch: int) -> tuple[list
         step = depthwise_weight_step(code, walk, result)
         if step is not None:
             return [step], 0
-    if suits_tiles(code, walk):
+    if walk.pixels >= MANY and suits_tiles(code, walk):
         return tile_weight_steps(walk, result, scratch)
     chunks = ceil(walk.rows / tile.dot_depth)
     parts = 1
