@@ -1,6 +1,8 @@
 // Binding is a walk over the overload's parameters with one cheap type test each.
 #include "bind.h"
 
+#include "symbolic.h"
+
 namespace rl {
 
 static PyObject* str_out;
@@ -56,6 +58,16 @@ static bool all_ints(PyObject* seq) {
   return true;
 }
 
+// Ints, some of them symbolic: taken as they are.
+static bool all_symbolic_ints(PyObject* seq) {
+  if (!PyList_Check(seq) && !PyTuple_Check(seq)) return false;
+  Py_ssize_t n = PySequence_Fast_GET_SIZE(seq);
+  PyObject** items = PySequence_Fast_ITEMS(seq);
+  for (Py_ssize_t i = 0; i < n; i++)
+    if (!is_symbolic_int(items[i]) && (!PyLong_Check(items[i]) || PyBool_Check(items[i]))) return false;
+  return true;
+}
+
 // A sequence whose items are int-like but not ints: rebuilt as a tuple of ints. Null if it is none.
 static PyObject* foreign_ints(PyObject* seq) {
   if (!PyList_Check(seq) && !PyTuple_Check(seq)) return nullptr;
@@ -91,13 +103,14 @@ static int accept(const Param& p, PyObject* o, PyObject** slot, Bound* bound) {
     case ParamType::OptTensorOrScalar:
       if (is_tensor(o) || is_number(o)) return 1;
       if (o == Py_None) return p.type == ParamType::OptTensorOrScalar;
+      if (is_symbolic_number(o)) return 1;
       made = foreign_number(o);
       break;
     case ParamType::OptScalar:
       if (o == Py_None) return 1;
       [[fallthrough]];
     case ParamType::Scalar:
-      if (is_number(o)) return 1;
+      if (is_number(o) || is_symbolic_number(o)) return 1;
       made = foreign_number(o);
       break;
     case ParamType::OptFloat:
@@ -106,6 +119,7 @@ static int accept(const Param& p, PyObject* o, PyObject** slot, Bound* bound) {
     case ParamType::Float:
       if (PyFloat_Check(o) || (PyLong_Check(o) && !PyBool_Check(o))) return 1;
       if (PyBool_Check(o) || PyComplex_Check(o)) return 0;
+      if (is_symbolic_number(o)) return 1;
       made = foreign_number(o);
       break;
     case ParamType::OptInt:
@@ -113,13 +127,14 @@ static int accept(const Param& p, PyObject* o, PyObject** slot, Bound* bound) {
       [[fallthrough]];
     case ParamType::Int:
       if (PyLong_Check(o)) return !PyBool_Check(o);
+      if (is_symbolic_int(o)) return 1;
       made = foreign_integer(o);
       break;
     case ParamType::OptBool:
       if (o == Py_None) return 1;
       [[fallthrough]];
     case ParamType::Bool:
-      if (PyBool_Check(o)) return 1;
+      if (PyBool_Check(o) || is_symbolic_bool(o)) return 1;
       if (strcmp(Py_TYPE(o)->tp_name, "numpy.bool") && strcmp(Py_TYPE(o)->tp_name, "numpy.bool_")) return 0;
       made = Py_NewRef(PyObject_IsTrue(o) ? Py_True : Py_False);
       break;
@@ -129,7 +144,8 @@ static int accept(const Param& p, PyObject* o, PyObject** slot, Bound* bound) {
     case ParamType::IntList:
       if (all_ints(o)) return accept_sequence(o, slot, bound);
       if (PyBool_Check(o)) return 0;
-      if (PyLong_Check(o)) made = PyTuple_Pack(1, o);
+      if (PyLong_Check(o) || is_symbolic_int(o)) made = PyTuple_Pack(1, o);
+      else if (all_symbolic_ints(o)) return 1;
       else made = foreign_ints(o);
       if (!made && (made = foreign_integer(o))) {
         PyObject* number = made;
@@ -181,7 +197,7 @@ int bind_arguments(Overload* op, PyObject* const* args, Py_ssize_t nargs, PyObje
   for (int i = 0; i < op->num_positional && position < nargs; i++) {
     PyObject* value = args[position];
     int fits = accept(params[i], value, &bound->args[i], bound);
-    bool separate = params[i].varargs && (PyLong_Check(value) || (fits == 0 && !PySequence_Check(value)) || is_integer_tensor(value) ||
+    bool separate = params[i].varargs && (PyLong_Check(value) || (fits == 0 && !PySequence_Check(value)) || is_integer_tensor(value) || is_symbolic_int(value) ||
                                          (params[i].type == ParamType::TensorList && is_tensor(value)));
     if (separate && i == op->num_positional - 1) {
       // x.view(2, 3): the remaining positionals are the list.

@@ -5,6 +5,7 @@
 
 #include "geometry.h"
 #include "pool.h"
+#include "symbolic.h"
 
 namespace rl {
 
@@ -13,13 +14,19 @@ PyTypeObject* PointwisePlanType;
 
 // --- building -------------------------------------------------------------------------------------------------------
 
+// A number of a plan. A symbolic one says its number, with a guard; in a plan that only states sizes (symbolic.h) it stays one, and 0 stands here.
+static int64_t plan_number(PyObject* o) {
+  if (!PyLong_Check(o) && keeps_symbols && is_symbolic_int(o)) return 0;
+  return PyLong_AsLongLong(o);
+}
+
 static bool read_vector(PyObject* seq, std::vector<int64_t>* out, const char* what) {
   Ref fast(PySequence_Fast(seq, "expected a sequence of ints"));
   if (!fast) return false;
   Py_ssize_t n = PySequence_Fast_GET_SIZE(fast.p);
   out->resize(n);
   for (Py_ssize_t i = 0; i < n; i++) {
-    (*out)[i] = PyLong_AsLongLong(PySequence_Fast_GET_ITEM(fast.p, i));
+    (*out)[i] = plan_number(PySequence_Fast_GET_ITEM(fast.p, i));
     if ((*out)[i] == -1 && PyErr_Occurred()) return false;
   }
   (void)what;
@@ -29,11 +36,11 @@ static bool read_vector(PyObject* seq, std::vector<int64_t>* out, const char* wh
 // ("new"|"temp"|"view"|"arg", dtype, sizes, strides|None, source, offset)
 static bool read_slot(PyObject* item, Slot* slot) {
   const char* kind;
-  PyObject *dtype, *sizes, *strides;
-  long long offset;
-  if (!PyArg_ParseTuple(item, "sOOOiL:slot", &kind, &dtype, &sizes, &strides, &slot->source, &offset)) return false;
+  PyObject *dtype, *sizes, *strides, *offset;
+  if (!PyArg_ParseTuple(item, "sOOOiO:slot", &kind, &dtype, &sizes, &strides, &slot->source, &offset)) return false;
   slot->kind = *kind == 'n' ? SlotKind::New : *kind == 't' ? SlotKind::Temp : *kind == 'v' ? SlotKind::View : SlotKind::Arg;
-  slot->offset = offset;
+  slot->offset = plan_number(offset);
+  if (slot->offset == -1 && PyErr_Occurred()) return false;
   slot->dtype = dtype == Py_None ? DType::F32 : dtype_of(dtype);
   if (slot->kind == SlotKind::Arg) return true;
   if (!read_vector(sizes, &slot->sizes, "sizes")) return false;
@@ -94,7 +101,7 @@ static PyObject* plan_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) 
     plan->slots->emplace_back();
     if (!read_slot(PySequence_Fast_GET_ITEM(slot_list.p, i), &plan->slots->back())) return nullptr;
   }
-  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(step_list.p); i++) {
+  for (Py_ssize_t i = 0; !keeps_symbols && i < PySequence_Fast_GET_SIZE(step_list.p); i++) {
     plan->steps->emplace_back();
     if (!read_step(PySequence_Fast_GET_ITEM(step_list.p, i), &plan->steps->back())) return nullptr;
   }

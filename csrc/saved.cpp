@@ -82,12 +82,21 @@ bool saved_pack_input(Saved* s, PyObject* value) {
   return true;
 }
 
+// A type that is more than the core's fields (symbolic sizes) says itself what to keep: a copy without history.
+static bool copies_itself(Tensor* t) { return t->keys && Py_TYPE(t) != TensorType && PyObject_HasAttrString(as_object(Py_TYPE(t)), "_tape_copy"); }
+
 bool saved_pack_output(Node* n, Saved* s, Tensor* t, uint32_t output_nr) {
   if (output_nr > UINT16_MAX) return PyErr_SetString(PyExc_RuntimeError, "only the first 65536 outputs of an op can be saved for backward"), false;
   s->output_nr = static_cast<uint16_t>(output_nr);
   if (tls.saved_hooks && saved_hooks_top()) {
     s->value = pack_through_hooks(t, true, output_nr);
     s->kind = s->value ? SavedKind::Packed : SavedKind::Empty;
+    return s->value != nullptr;
+  }
+  if (copies_itself(t)) {
+    s->value = PyObject_CallMethod(as_object(t), "_tape_copy", nullptr);
+    s->kind = s->value ? SavedKind::OutputCopy : SavedKind::Empty;
+    s->version = t->current_version();
     return s->value != nullptr;
   }
   s->value = as_object(t);
@@ -132,9 +141,9 @@ static bool wrong_version(Node* n, Tensor* t, uint32_t expected, const char* wha
 }
 
 static PyObject* attach(Tensor* t, Node* n, uint32_t output_nr) {
-  Tensor* copy = tensor_shallow_copy(t, true);
-  if (copy) tape_set_grad_fn(copy, n, output_nr);
-  return as_object(copy);
+  PyObject* copy = copies_itself(t) ? PyObject_CallMethod(as_object(t), "_tape_copy", nullptr) : as_object(tensor_shallow_copy(t, true));
+  if (copy) tape_set_grad_fn(as_tensor(copy), n, output_nr);
+  return copy;
 }
 
 // What comes back has the history of what went in, whatever the grad mode: rules ask it whether a gradient is needed.

@@ -663,6 +663,8 @@ static PyObject* py_disabled(PyObject*, PyObject*) {
 static PyObject* py_view_strides(PyObject*, PyObject* args) {
   PyObject *tensor, *sizes;
   if (!PyArg_ParseTuple(args, "O!O", TensorType, &tensor, &sizes)) return nullptr;
+  if (as_tensor(tensor)->keys && PyObject_HasAttrString(tensor, "_view_strides"))   // its sizes may be symbols
+    return PyObject_CallMethod(tensor, "_view_strides", "(O)", sizes);
   int64_t s[kMaxDims], st[kMaxDims];
   int n = read_ints(sizes, s, kMaxDims, "view");
   if (n < 0) return nullptr;

@@ -1,7 +1,7 @@
 """Checks that programs make on their own values: `_check`, `_assert` and arithmetic on sizes.
 
-Enters: conditions, sizes and tensors. Leaves: nothing, or the exception PyTorch raises. Sizes are plain numbers here
-(symbolic ones behave like them), so `sym_int` and its like are the arithmetic itself.
+Enters: conditions, sizes and tensors. Leaves: nothing, or the exception PyTorch raises. A condition on symbolic sizes becomes a guard, and one on
+numbers that only elements can tell a check at run time. On symbolic numbers `sym_int` and its like are those of `symbols`.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from . import _C
 from ._C import Tensor
 
 Message = Callable[[], str] | None
@@ -20,7 +21,7 @@ def _check_with(error: type[Exception], condition: Any, message: Message = None)
     """Raise `error` with the text `message()` gives unless `condition` holds."""
     if isinstance(condition, Tensor):
         raise TypeError(f"cond must be a bool, but got {type(condition).__name__}: use _check_tensor_all for tensors")
-    if condition:
+    if condition.expect_true() if isinstance(condition, _C.SymbolicBool) else condition:
         return
     if message is not None and not callable(message):
         raise TypeError(f"message must be a callable, got {type(message).__name__}")
@@ -116,49 +117,64 @@ def _assert_tensor_metadata(a: Tensor, size: Any = None, stride: Any = None, dty
 
 # --- sizes ------------------------------------------------------------------------------------------------------------------
 
+_SYMBOLIC = (_C.SymbolicInt, _C.SymbolicFloat, _C.SymbolicBool)
+
+
+def _symbolic(name: str) -> Callable:
+    from .symbols import functions  # noqa: PLC0415 - most programs never have a symbolic size
+
+    return getattr(functions, name)
+
 
 @recorded
-def sym_int(a: Any) -> int:
+def sym_int(a: Any) -> Any:
     """`a` as an integer, towards zero."""
-    return math.trunc(a)
+    return _symbolic("sym_int")(a) if isinstance(a, _SYMBOLIC) else math.trunc(a)
 
 
 @recorded
-def sym_float(a: Any) -> float:
+def sym_float(a: Any) -> Any:
     """`a` as a float."""
-    return float(a)
+    return _symbolic("sym_float")(a) if isinstance(a, _SYMBOLIC) else float(a)
 
 
 @recorded
-def sym_not(a: Any) -> bool:
+def sym_not(a: Any) -> Any:
     """The opposite truth."""
-    return not a
+    return _symbolic("sym_not")(a) if isinstance(a, _SYMBOLIC) else not a
 
 
 def sym_max(a: Any, b: Any) -> Any:
-    """The larger number; a float if either is."""
+    """The larger number; a float if either is. No guard is needed for symbolic ones."""
+    if isinstance(a, _SYMBOLIC) or isinstance(b, _SYMBOLIC):
+        return _symbolic("sym_max")(a, b)
     return type(a + b)(max(a, b)) if isinstance(a + b, float) else max(a, b)
 
 
 def sym_min(a: Any, b: Any) -> Any:
-    """The smaller number; a float if either is."""
+    """The smaller number; a float if either is. No guard is needed for symbolic ones."""
+    if isinstance(a, _SYMBOLIC) or isinstance(b, _SYMBOLIC):
+        return _symbolic("sym_min")(a, b)
     return type(a + b)(min(a, b)) if isinstance(a + b, float) else min(a, b)
 
 
 @recorded
-def sym_sqrt(a: Any) -> float:
+def sym_sqrt(a: Any) -> Any:
     """The square root."""
-    return math.sqrt(a)
+    return _symbolic("sym_sqrt")(a) if isinstance(a, _SYMBOLIC) else math.sqrt(a)
 
 
 @recorded
 def sym_sum(args: Iterable[Any]) -> Any:
     """The sum of many numbers."""
-    return sum(args)
+    args = list(args)
+    return _symbolic("sym_sum")(args) if any(isinstance(a, _SYMBOLIC) for a in args) else sum(args)
 
 
 def sym_ite(b: Any, t: Any, f: Any) -> Any:
     """`t` if `b` holds, else `f`, which must be of the same type."""
+    if isinstance(b, _SYMBOLIC):
+        return _symbolic("sym_ite")(b, t, f)
     if type(t) is not type(f):
         raise AssertionError(f"sym_ite: expected both choices of one type, got {type(t).__name__} and {type(f).__name__}")
     return t if b else f

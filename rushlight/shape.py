@@ -14,6 +14,10 @@ from typing import Any, SupportsIndex
 from . import _C
 
 
+INTS = (int, _C.SymbolicInt)     # what a size may be: `isinstance(n, INTS)`
+NUMBERS = (int, float, _C.SymbolicInt, _C.SymbolicFloat)
+
+
 class Size(tuple):
     """The sizes of a tensor, one per dimension."""
 
@@ -22,14 +26,13 @@ class Size(tuple):
     def __new__(cls, sizes: Iterable[Any] = ()) -> Size:
         values = tuple(sizes)
         for i, value in enumerate(values):
-            if type(value) is not int:
+            if type(value) is not int and not isinstance(value, _C.SymbolicInt):
                 try:
                     index(value)
                 except TypeError:
                     kind = type(value).__name__
                     raise TypeError(f"rushlight.Size() takes an iterable of 'int' (item {i} is '{kind}')") from None
-        # A subclass of int stays what it is: symbolic sizes are such.
-        return tuple.__new__(cls, (v if isinstance(v, int) and type(v) is not bool else index(v) for v in values))
+        return tuple.__new__(cls, (v if isinstance(v, INTS) and type(v) is not bool else index(v) for v in values))
 
     def numel(self) -> int:
         """How many elements a tensor of this size has."""

@@ -29,6 +29,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("_jit_internal",),
     ("_C",),
     ("settings",),
+    ("symbols",),
     ("shape",),
     ("assertions",),
     ("dtype", "device"),

@@ -8,15 +8,10 @@
     env.guards       # what was assumed of the sizes: nothing here
 """
 
-from ..absent import absent
-from .expression import Expression
-from .symbols import Guard, ShapeEnv, SymInt, sym_max, sym_min
+from ..symbols import Expression, Guard, GuardOnDataDependentSymNode, ShapeEnv, SymBool, SymFloat, SymInt, sym_max, sym_min
 from .tensor import DataDependentOutputException, FakeTensor, FakeTensorMode, UnsupportedFakeTensorException
 
-SymFloat = absent("torch", "SymFloat", "only sizes, which are ints, can be symbols")
-SymBool = absent("torch", "SymBool", "a comparison of symbolic sizes is decided at once, with a guard")
-
 __all__ = [
-    "DataDependentOutputException", "Expression", "FakeTensor", "FakeTensorMode", "Guard", "ShapeEnv", "SymBool", "SymFloat", "SymInt",
-    "UnsupportedFakeTensorException", "sym_max", "sym_min",
+    "DataDependentOutputException", "Expression", "FakeTensor", "FakeTensorMode", "Guard", "GuardOnDataDependentSymNode", "ShapeEnv", "SymBool", "SymFloat",
+    "SymInt", "UnsupportedFakeTensorException", "sym_max", "sym_min",
 ]  # fmt: skip

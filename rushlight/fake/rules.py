@@ -2,11 +2,11 @@
 
 Enters: an overload and its bound arguments, some of them `FakeTensor`s. The call runs on the `meta` tensors they are, with
 hints as sizes: aliasing, versions and every refusal come out as usual. Then the kind's own shape rule runs once more on
-symbolic sizes. No op has a rule here:
+symbolic sizes, and leaves guards wherever other sizes would make it answer otherwise. No op has a rule here:
 
     planned (views, reductions, scans, indexed, fused, products, factories)   the plan's outputs, as Python wrote them
-    pointwise                                                                 broadcasting
-    extern                                                                    its `meta`
+    pointwise                                                                 broadcasting, and dims in the operands' order
+    extern, and others with a `meta`                                          that
     composite                                                                 its body: parts come back one by one (tensor.py)
 
 What no rule covers keeps its hints as plain numbers, and guards say that the sizes were these.
@@ -19,61 +19,77 @@ from typing import Any
 
 from .. import _C
 from ..op.definition import KIND_PLANNED, KIND_POINTWISE
-from ..op.extern import Extern, Spec
-from .symbols import SymInt
+from ..op.extern import Spec
+from ..op.pointwise import Pointwise
+from ..symbols.geometry import broadcast, contiguous_strides, met, pointwise_strides
 
-Shapes = list[tuple[Sequence[int], Sequence[int] | None]]
+Layout = tuple[tuple, tuple, Any]     # sizes, strides, offset
 
 
-def symbolic_results(overload: Any, args: tuple) -> Shapes | None:
-    """(sizes, strides or None) of each result; None where there is no rule."""
+def symbolic_results(overload: Any, args: tuple) -> list[Layout] | None:
+    """The layout of each result; None where there is no rule."""
+    before = _C.keep_symbols(True)     # plans made now only state sizes
+    try:
+        return _results(overload, args)
+    finally:
+        _C.keep_symbols(before)
+
+
+def _results(overload: Any, args: tuple) -> list[Layout] | None:
     definition = overload.definition
     if definition.kind == KIND_POINTWISE:
-        shape = broadcast([a.shape for a in args if isinstance(a, _C.Tensor)])
-        return [(shape, None)] * max(1, definition.num_results())
-    if definition.kind == KIND_PLANNED and not hasattr(definition, "geometry"):
-        plan = definition.plan(args)
-        if plan is not None and hasattr(plan, "outputs"):
-            return [(slot[2], slot[3]) for slot in plan.outputs if slot[0] in ("new", "view")]
+        plan = definition.plan(args) if type(definition).plan is not Pointwise.plan else True
+        if plan is not None:      # without outputs it hands its argument through
+            layout = _own(args[0]) if plan is not True and not plan.out_dtypes else _pointwise(overload, args)
+            return [layout] * max(1, definition.num_results())
     if hasattr(definition, "geometry"):
         made = definition.geometry(*args)
-        return [(g.sizes, g.strides) for g in (made if isinstance(made, list) else [made])]
-    if isinstance(definition, Extern):
+        return [_viewed(args[0], g.sizes, g.strides, g.offset, g.dtype) for g in (made if isinstance(made, list) else [made])]
+    if definition.kind == KIND_PLANNED:
+        plan = definition.plan(args)
+        if plan is not None and hasattr(plan, "outputs"):
+            return [_planned(slot, args) for slot in plan.outputs if slot[0] in ("new", "view")]
+    if hasattr(definition, "meta"):
         specs = definition.meta(*args)
-        return [(s.shape, s.strides) for s in ((specs,) if isinstance(specs, Spec) else specs)]
-    return None
+        return [fresh(s.shape, s.strides) for s in ((specs,) if isinstance(specs, Spec) else specs)]
+    return _from_body(definition, args)
 
 
-def broadcast(shapes: Sequence[Sequence[int]]) -> tuple[int, ...]:
-    """The common shape; sizes that meet are asked to be equal."""
-    ndim = max((len(s) for s in shapes), default=0)
-    result: list[int] = [1] * ndim
-    for shape in shapes:
-        for d, size in enumerate(shape, ndim - len(shape)):
-            if not isinstance(size, SymInt) and size == 1:
-                continue
-            if not isinstance(result[d], SymInt) and result[d] == 1:
-                result[d] = size
-            elif isinstance(size, SymInt) or isinstance(result[d], SymInt):
-                assert size == result[d], "the call itself was accepted"    # as a question, so that a guard remembers it
-                result[d] = result[d] if isinstance(result[d], SymInt) else size
-    return tuple(result)
+def _from_body(definition: Any, args: tuple) -> list[Layout] | None:
+    """The layouts a body in Python gives, run on the fake tensors themselves: each step of it is a call with a rule, or asks for numbers and leaves guards."""
+    made = definition.run(*args)
+    results = [r for r in (made if isinstance(made, (tuple, list)) else (made,)) if isinstance(r, _C.Tensor)]
+    return [_own(r) for r in results] if all(hasattr(r, "symbolic") for r in results) else None      # a bare tensor: the core made it from hints
 
 
-def matching(sizes: Sequence[int], hints: Sequence[int]) -> bool:
-    """Whether a rule's sizes are those the call really gave."""
-    return len(sizes) == len(hints) and all(int.__index__(s) == h for s, h in zip(sizes, hints, strict=True))
+def _own(t: Any) -> Layout:
+    return tuple(t.shape), t.stride(), t.storage_offset()
 
 
-def dense_strides(sizes: Sequence[int], hints: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
-    """Strides in symbols, from the order the strides of the hints show; those of a layout with gaps stay numbers."""
-    order = sorted(range(len(sizes)), key=lambda d: (strides[d], hints[d] != 1, -d))
-    made: list[int] = [1] * len(sizes)
-    step: int = 1
-    expected = 1
-    for d in order:
-        if hints[d] > 1 and strides[d] != expected:
-            return tuple(strides)
-        made[d] = step
-        step, expected = step * sizes[d], expected * hints[d]
-    return tuple(made) if expected else tuple(strides)
+def _planned(slot: tuple, args: tuple) -> Layout:
+    kind, dtype, sizes, strides, source, offset = slot
+    if kind == "new":
+        return fresh(sizes, strides)
+    tensors = [t for a in args for t in (a if isinstance(a, (list, tuple)) else (a,)) if isinstance(t, _C.Tensor)]
+    return _viewed(tensors[source], sizes, strides, offset, dtype)
+
+
+def fresh(sizes: Sequence[Any], strides: Sequence[Any] | None) -> Layout:
+    """The layout of memory of its own."""
+    return tuple(sizes), contiguous_strides(sizes) if strides is None else tuple(strides), 0
+
+
+def _viewed(source: Any, sizes: Sequence[Any], strides: Sequence[Any] | None, offset: Any, dtype: Any) -> Layout:
+    own = source.storage_offset()
+    if dtype is not None and dtype is not source.dtype and dtype.itemsize != source.itemsize:
+        own = own * source.itemsize // dtype.itemsize
+    return tuple(sizes), contiguous_strides(sizes) if strides is None else tuple(strides), own + offset
+
+
+def _pointwise(overload: Any, args: tuple) -> Layout:
+    tensors = [a for a in args if isinstance(a, _C.Tensor)]
+    sizes = broadcast([t.shape for t in tensors])
+    if overload.inplace:     # what is written keeps its sizes: the others must go into them
+        own = args[0].shape
+        return tuple(met(a, b) for a, b in zip(own, sizes, strict=True)), args[0].stride(), args[0].storage_offset()
+    return sizes, pointwise_strides(sizes, [(tuple(t.shape), t.stride()) for t in tensors]), 0

@@ -19,8 +19,8 @@ from ..dispatch.modes import TorchDispatchMode
 from ..op import Composite
 from ..op.batched import PythonMeta
 from ..shape import Size
-from .rules import dense_strides, matching, symbolic_results
-from .symbols import ShapeEnv, SymInt
+from ..symbols import DimDynamic, ShapeEnv, SymBool, SymFloat, SymInt, geometry
+from .rules import fresh, symbolic_results
 
 META = _C.device("meta")
 _BARE = (_C.device, _C.dtype)
@@ -46,7 +46,7 @@ class FakeTensor(Tensor):
 
     fake_device: Any
     fake_mode: FakeTensorMode
-    symbolic: tuple[Sequence[int], Sequence[int]] | None
+    symbolic: tuple[tuple, tuple, Any] | None     # sizes, strides and offset, where one of them is a symbol
 
     @property
     def device(self) -> Any:
@@ -68,36 +68,53 @@ class FakeTensor(Tensor):
         strides = tuple(self.symbolic[1]) if self.symbolic else Tensor.stride(self)
         return strides if dim is None else strides[dim]
 
-    def numel(self) -> int:
-        total: int = 1
-        for size in self.shape:
-            total = total * size
-        return total
+    def storage_offset(self) -> Any:
+        return self.symbolic[2] if self.symbolic else Tensor.storage_offset(self)
+
+    def numel(self) -> Any:
+        return math.prod(self.shape)
 
     nelement = numel
 
-    def __getitem__(self, index: Any) -> Any:
-        """Slices keep symbolic bounds: each becomes a `narrow` of its own."""
-        items = index if isinstance(index, tuple) else (index,)
-        if not any(isinstance(i, slice) and any(isinstance(b, SymInt) for b in (i.start, i.stop)) for i in items) or any(i is Ellipsis for i in items):
-            return super().__getitem__(index)
-        t, plain, dim = self, [], 0
-        for item in items:
-            if isinstance(item, slice) and item.step in (None, 1):
-                start, stop = (0 if item.start is None else item.start), item.stop
-                size = t.shape[dim]
-                start = start + size if start < 0 else start
-                stop = size if stop is None or stop >= size else stop + size if stop < 0 else stop
-                t, item = t.narrow(dim, start, stop - start), slice(None)
-            plain.append(item)
-            dim += item is not None
-        return t if all(i == slice(None) for i in plain) else Tensor.__getitem__(t, tuple(plain))
+    @property
+    def nbytes(self) -> Any:
+        return self.numel() * self.itemsize
+
+    def __len__(self) -> int:
+        if not self.ndim:
+            raise TypeError("len() of a 0-d tensor")
+        return int(self.shape[0])
+
+    # What the core would answer from the sizes it holds, which are hints.
+
+    def _is_contiguous(self) -> bool:
+        return geometry.is_contiguous(self.shape, self.stride()) if self.symbolic else Tensor._is_contiguous(self)
+
+    def _is_channels_last(self) -> bool:
+        return geometry.is_channels_last(self.shape, self.stride()) if self.symbolic else Tensor._is_channels_last(self)
+
+    def _is_dense(self) -> bool:
+        return geometry.is_dense(self.shape, self.stride()) if self.symbolic else Tensor._is_dense(self)
+
+    def _overlaps_itself(self) -> bool:
+        return geometry.overlaps_itself(self.shape, self.stride()) if self.symbolic else Tensor._overlaps_itself(self)
+
+    def _view_strides(self, sizes: Sequence[Any]) -> Any:
+        if not self.symbolic and not any(isinstance(s, SymInt) for s in sizes):
+            return _C.view_strides(_C.shallow_copy(self, True, Tensor), sizes)
+        return geometry.view_strides(tuple(self.shape), self.stride(), sizes)
 
     def detach(self) -> FakeTensor:
         return self.fake_mode.wrap(Tensor.detach(self), self.fake_device, self.symbolic)
 
     def item(self) -> Any:
-        raise DataDependentOutputException("item(): a fake tensor has no elements to read")
+        """The only element: a symbol without a hint, if the mode has a `ShapeEnv` that allows it."""
+        env = self.fake_mode.shape_env
+        if env is None or not env.allow_scalar_outputs or self.dtype.is_complex:
+            raise DataDependentOutputException("item(): a fake tensor has no elements to read. Give the mode a ShapeEnv to get a symbol for it.")
+        if self.numel() != 1:
+            raise RuntimeError(f"item: a tensor with {self.numel()} elements is no number")
+        return self.fake_mode.scalar(self)
 
     def tolist(self) -> Any:
         raise DataDependentOutputException("tolist(): a fake tensor has no elements to read")
@@ -106,7 +123,18 @@ class FakeTensor(Tensor):
         raise DataDependentOutputException("numpy(): a fake tensor has no elements to read")
 
     def __bool__(self) -> bool:
-        raise DataDependentOutputException("the truth of a fake tensor depends on elements, and it has none")
+        env = self.fake_mode.shape_env
+        if env is None or not env.allow_scalar_outputs:
+            raise DataDependentOutputException("the truth of a fake tensor depends on elements, and it has none")
+        return bool(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    __index__ = __int__
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:
         sizes = ", ".join(map(str, self.shape))
@@ -114,10 +142,13 @@ class FakeTensor(Tensor):
 
     def _fresh(self, shape: Sequence[int], strides: Sequence[int] | None, dtype: Any, device: Any) -> FakeTensor:
         """A fake tensor for a result of an op on this one."""
-        hints = tuple(map(_on_meta, shape))
-        bare = _C.empty(hints, None if strides is None else tuple(map(_on_meta, strides)), dtype, META)
-        symbolic = tuple(shape), dense_strides(shape, hints, Tensor.stride(bare))
-        return self.fake_mode.wrap(bare, _C.device(device), symbolic if _is_symbolic(shape) else None)
+        bare = _C.empty(tuple(map(_on_meta, shape)), None if strides is None else tuple(map(_on_meta, strides)), dtype, META)
+        device = self.fake_device if _planning.active else _C.device(device)
+        return self.fake_mode.wrap(bare, device, fresh(shape, strides) if _is_symbolic(shape) or _is_symbolic(strides or ()) else None)
+
+    def _tape_copy(self) -> FakeTensor:
+        """What the tape keeps of a result."""
+        return self.detach()
 
     def _tape_meta(self) -> FakeMeta:
         """What the tape keeps where a rule wants shape and type."""
@@ -153,7 +184,7 @@ class FakeMeta(PythonMeta):
         strides = self.empty().stride() if self.strides is None else self.strides
         return strides if dim is None else strides[dim]
 
-    def storage_offset(self) -> int:
+    def storage_offset(self) -> Any:
         return self.tensor.storage_offset()
 
     def is_floating_point(self) -> bool:
@@ -184,23 +215,39 @@ class FakeTensorMode(TorchDispatchMode):
         self.allow_non_fake_inputs = allow_non_fake_inputs
         self.allow_fallback_kernels = allow_fallback_kernels   # kept for PyTorch's signature: no op here needs a fallback
         self.shape_env = shape_env
+        self.on_scalar: Callable[[FakeTensor, Any], None] | None = None     # told of each element that becomes a symbol (a tracer records it)
         self.static_shapes = shape_env is None if static_shapes is None else static_shapes
 
     # --- making ---------------------------------------------------------------------------------------------------------
 
-    def from_tensor(self, tensor: Tensor, *, static_shapes: bool | None = None, dynamic_dims: Sequence[int] | None = None) -> FakeTensor:
-        """A fake of a real tensor. Its sizes are symbols if the mode has a `ShapeEnv` (all of them, or `dynamic_dims`)."""
+    def from_tensor(self, tensor: Tensor, *, static_shapes: bool | None = None, dynamic_dims: Sequence[int] | None = None, source: Any = None,
+                    symbolic_context: Any = None) -> FakeTensor:  # fmt: skip
+        """A fake of a real tensor. Its sizes are symbols if the mode has a `ShapeEnv` (all of them, `dynamic_dims`, or as the context says)."""
         if isinstance(tensor, FakeTensor):
             return tensor
         bare = _C.empty(tuple(tensor.shape), tensor.stride(), tensor.dtype, META)
         static = self.static_shapes if static_shapes is None else static_shapes
         symbolic = None
         if not static and self.shape_env is not None:
-            wanted = range(tensor.ndim) if dynamic_dims is None else [d % tensor.ndim for d in dynamic_dims]
-            sizes = tuple(self.shape_env.create_symbol(n) if d in wanted else n for d, n in enumerate(tensor.shape))
-            symbolic = sizes, dense_strides(sizes, tuple(tensor.shape), tensor.stride())
+            symbolic = self.symbols_for(tensor, dynamic_dims, symbolic_context, str(source or f"input{len(self.shape_env.inputs)}"))
         made = self.wrap(bare, tensor.device, symbolic)
         return made.requires_grad_() if tensor.requires_grad else made
+
+    def symbols_for(self, tensor: Tensor, dynamic_dims: Sequence[int] | None, context: Any, source: str) -> tuple | None:
+        """Symbolic sizes and strides of a tensor that is an input; None where its sizes all stay numbers."""
+        env: Any = self.shape_env
+        default = DimDynamic.STATIC if env.assume_static_by_default else DimDynamic.DUCK
+        if context is not None:
+            policies = list(context.dynamic_sizes)
+        elif dynamic_dims is None:
+            policies = [default] * tensor.ndim
+        else:
+            wanted = {d % tensor.ndim for d in dynamic_dims}
+            policies = [DimDynamic.DUCK if d in wanted else DimDynamic.STATIC for d in range(tensor.ndim)]
+        sizes = env.symbolic_shape(tuple(tensor.shape), policies, source)
+        strides = _symbolic_strides(sizes, tuple(tensor.shape), tensor.stride())
+        env.remember_tensor(source, sizes, strides)
+        return (sizes, strides, 0) if _is_symbolic(sizes) else None
 
     def wrap(self, bare: Tensor, device: Any, symbolic: tuple | None) -> FakeTensor:
         """A `meta` tensor as a fake one."""
@@ -220,15 +267,49 @@ class FakeTensorMode(TorchDispatchMode):
         bound = tuple(self.admitted(overload, a) for a in bound)
         if isinstance(overload.definition, Composite):   # one with a derivative of its own: its body has the shapes
             return self.dressed(overload.definition.run(*bound), None, device, ())
-        _planning.active = True
+        is_symbolic = any(_is_symbolic(a) for a in bound)
+        hidden = is_symbolic and any(_is_unbacked(a) for a in bound)
+        before, _planning.active = _planning.active, True
         try:
-            result = overload.backend(*[_on_meta(a) for a in bound])
-            if overload.inplace:
-                return bound[0]
-            shapes = symbolic_results(overload, bound) if any(_is_symbolic(a) for a in bound) else None
+            shapes = symbolic_results(overload, bound) if hidden else None     # first: what stands for such sizes must decide nothing
+            if getattr(overload.definition, "hidden_size", None) is not None and self.shape_env is not None and self.shape_env.allow_dynamic_output_shape_ops:
+                return self.with_hidden_size(overload.definition, bound, device)
+            bare = [_on_meta(a) for a in bound]
+            result = overload.backend(*bare)
+            if is_symbolic and not hidden:
+                shapes = symbolic_results(overload, bound)
         finally:
-            _planning.active = False
-        return self.dressed(result, shapes, device, bound)
+            _planning.active = before
+        if overload.inplace:
+            if is_symbolic and shapes is None and len(_tensors(bound, {})) > 1:
+                _pin(bound)
+            return bound[0]
+        through = next((a for a, b in zip(bound, bare, strict=True) if b is result and isinstance(a, FakeTensor)), None)
+        return self.dressed(result, shapes, device, bound) if through is None else through
+
+    def with_hidden_size(self, definition: Any, bound: tuple, device: Any) -> Any:
+        """Results with a size that only elements can tell: the definition says where it goes."""
+        env: Any = self.shape_env
+        size = env.create_size(definition.most(*bound))
+        return _map_specs(definition.hidden_size(size, *bound), lambda spec: self.empty(spec.shape, spec.strides, spec.dtype, device))
+
+    def empty(self, shape: Sequence[Any], strides: Sequence[Any] | None, dtype: Any, device: Any) -> FakeTensor:
+        """A fake tensor from sizes."""
+        layout = fresh(shape, strides)
+        bare = _C.empty(tuple(map(_on_meta, layout[0])), tuple(map(_on_meta, layout[1])), dtype, META)
+        return self.wrap(bare, device, layout if _is_symbolic(layout[0]) else None)
+
+    def scalar(self, t: FakeTensor) -> Any:
+        """A symbol for the only element of a tensor; the same one as long as nobody writes to it."""
+        known = t.__dict__.get("element")
+        if known is not None and known[0] == t._version:
+            return known[1]
+        env: Any = self.shape_env
+        made = env.create_unbacked_symbool() if t.dtype is _C.bool else env.create_unbacked_symfloat() if t.dtype.is_floating_point else env.create_unbacked_symint()
+        t.element = t._version, made
+        if self.on_scalar is not None:
+            self.on_scalar(t, made)
+        return made
 
     def device_of(self, overload: Any, args: tuple) -> tuple[Any, tuple]:
         """The device of the results; an explicit `device` argument becomes `meta` for the call itself."""
@@ -274,16 +355,30 @@ class FakeTensorMode(TorchDispatchMode):
         return _map(one, result)
 
     def symbols_of(self, r: Tensor, rule: tuple | None, args: tuple) -> tuple | None:
-        hints, strides = tuple(Tensor.shape.__get__(r)), Tensor.stride(r)
-        if rule is None or not matching(rule[0], hints):
-            if any(_is_symbolic(a) for a in args):
-                _pin(args)
+        """The layout a rule gave, if it is the one the call had; else the sizes are pinned to those that were met."""
+        if rule is None or not _matches(rule, r):
+            _pin(args)
             return None
-        if not any(isinstance(s, SymInt) for s in rule[0]):
-            return None
-        if rule[1] is not None and any(isinstance(s, SymInt) for s in rule[1]) and matching(rule[1], strides):
-            return tuple(rule[0]), tuple(rule[1])
-        return tuple(rule[0]), dense_strides(rule[0], hints, strides)
+        return rule if _is_symbolic(rule) else None
+
+
+def _symbolic_strides(sizes: Sequence[Any], hints: Sequence[int], strides: Sequence[int]) -> tuple:
+    """Strides of an input in symbols, where it is dense in some order of dims; those of a layout with gaps stay numbers."""
+    order = sorted(range(len(sizes)), key=lambda d: (strides[d], hints[d] != 1, -d))
+    made = geometry.dense_like(sizes, order)
+    dense = geometry.dense_like(hints, order)
+    return made if all(a == b or n == 1 for a, b, n in zip(dense, strides, hints, strict=True)) else tuple(strides)
+
+
+def _matches(rule: tuple, r: Tensor) -> bool:
+    """Whether a rule's layout, for the hints, is that of the call."""
+    sizes, strides, offset = rule
+    have = tuple(Tensor.shape.__get__(r))
+    if len(sizes) != len(have) or any(_on_meta(s) != h for s, h in zip(sizes, have, strict=True)):
+        return False
+    if 0 in have:
+        return True
+    return _on_meta(offset) == Tensor.storage_offset(r) and all(_on_meta(s) == t for s, t, n in zip(strides, Tensor.stride(r), have, strict=True) if n != 1)
 
 
 # --- argument trees --------------------------------------------------------------------------------------------------------
@@ -314,29 +409,52 @@ def _map(fn: Callable[[Tensor], Any], tree: Any) -> Any:
     return tree
 
 
+def _map_specs(made: Any, fn: Callable[[Any], Any]) -> Any:
+    return tuple(fn(spec) for spec in made) if isinstance(made, (tuple, list)) else fn(made)
+
+
 def _on_meta(a: Any) -> Any:
     """An argument for the call itself: the bare tensor, plain numbers."""
     if isinstance(a, FakeTensor):
-        return _C.shallow_copy(a, True, Tensor)
-    if type(a) is SymInt:
-        return a.hint
+        bare = _C.shallow_copy(a, True, Tensor)
+        if a.symbolic is None or not _is_unbacked(a):
+            return bare
+        sizes, strides, offset = _on_meta(a.symbolic)     # what stands for a hidden size changes when it turns out to be another's
+        return bare if sizes == tuple(bare.shape) and strides == bare.stride() else _C.empty(sizes, strides, a.dtype, META)
+    if isinstance(a, _SYMBOLIC):
+        return a.env.stand_in(a.expression)
     if type(a) in (list, tuple, Size):
         return tuple(_on_meta(x) for x in a) if type(a) is not list else [_on_meta(x) for x in a]
+    if type(a) is slice:
+        return slice(_on_meta(a.start), _on_meta(a.stop), _on_meta(a.step))
     return a
+
+
+_SYMBOLIC = (SymInt, SymFloat, SymBool)
 
 
 def _is_symbolic(a: Any) -> bool:
     if isinstance(a, FakeTensor):
         return a.symbolic is not None
-    return type(a) is SymInt or (isinstance(a, (list, tuple)) and any(_is_symbolic(x) for x in a))
+    if type(a) is slice:
+        return _is_symbolic((a.start, a.stop, a.step))
+    return isinstance(a, _SYMBOLIC) or (isinstance(a, (list, tuple)) and any(_is_symbolic(x) for x in a))
+
+
+def _is_unbacked(a: Any) -> bool:
+    if isinstance(a, FakeTensor):
+        return a.symbolic is not None and _is_unbacked(a.symbolic)
+    return isinstance(a, _SYMBOLIC) and a.env.is_unbacked(a.expression) or (isinstance(a, (list, tuple)) and any(_is_unbacked(x) for x in a))
 
 
 def _pin(a: Any) -> None:
     """A call without a rule depends on the very sizes it met."""
     if isinstance(a, FakeTensor):
-        _pin(a.symbolic[0] if a.symbolic else ())
-    elif type(a) is SymInt:
-        int(a)
+        _pin(a.symbolic or ())
+    elif isinstance(a, _SYMBOLIC):
+        a.env.specialize(a.expression)
+    elif type(a) is slice:
+        _pin((a.start, a.stop, a.step))
     elif isinstance(a, (list, tuple)):
         for x in a:
             _pin(x)

@@ -16,10 +16,13 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from ..._C import Tensor
+from ...assertions import _assert_scalar
 from ...dispatch.modes import TorchDispatchMode, disable_dispatch_modes, state
-from ...fake import FakeTensor, FakeTensorMode, ShapeEnv, SymInt
+from ...fake import FakeTensor, FakeTensorMode, ShapeEnv
 from ...nn import Module, Parameter
 from ...op import find_op
+from ...shape import INTS
+from ...symbols import symbolic_math
 from ...utils import _pytree as pytree
 from .._symbolic_trace import PH, Tracer
 from ..codegen import _snake_case
@@ -27,20 +30,20 @@ from ..graph_module import GraphModule
 from ..node import map_aggregate
 from ..passes.shape_prop import _extract_tensor_metadata
 from ..proxy import Proxy
-from .symbolic_sizes import SizeProxies
+from .symbolic_sizes import SYMBOLIC, SizeProxies
 
 __all__ = [
     "ProxyTorchDispatchMode", "PythonKeyTracer", "disable_autocast_cache", "disable_proxy_modes_tracing", "dispatch_trace", "get_innermost_proxy_mode",
     "get_isolated_graphmodule", "get_proxy_mode", "handle_sym_dispatch", "maybe_disable_fake_tensor_mode", "make_fx",
 ]  # fmt: skip
 
-py_sym_types = (SymInt,)
+py_sym_types = SYMBOLIC
 _OVERWRITING = frozenset(("copy_", "bernoulli_", "uniform_", "normal_", "random_", "exponential_", "geometric_", "cauchy_", "log_normal_"))
 
 
 def _place(t: Tensor) -> tuple:
     """What a tensor looks at: two with the same place have the same value."""
-    return t.untyped_storage()._cdata, int(t.storage_offset()), tuple(map(int, Tensor.shape.__get__(t))), tuple(map(int, Tensor.stride(t))), t.dtype
+    return t.untyped_storage()._cdata, Tensor.storage_offset(t), tuple(Tensor.shape.__get__(t)), Tensor.stride(t), t.dtype
 
 
 class PythonKeyTracer(Tracer):
@@ -51,6 +54,7 @@ class PythonKeyTracer(Tracer):
         self.places: dict[tuple, Proxy] = {}
         self.kept: list[Tensor] = []          # memory must not be reused while places are compared
         self.sizes = SizeProxies()
+        self.env: ShapeEnv | None = None
         self.root = Module()
         self.snapshots = FakeTensorMode(allow_non_fake_inputs=True)
 
@@ -63,7 +67,7 @@ class PythonKeyTracer(Tracer):
     def create_arg(self, a: Any) -> Any:
         if isinstance(a, Parameter):
             return self._constant(a, "_param_constant")
-        if isinstance(a, SymInt):
+        if isinstance(a, SYMBOLIC):
             return super().create_arg(self.sizes.proxy(a))
         return super().create_arg(a)
 
@@ -82,6 +86,18 @@ class PythonKeyTracer(Tracer):
             value = t.detach() if isinstance(t, FakeTensor) else self.snapshots.from_tensor(t.detach(), static_shapes=True)
         proxy.node.meta["val"] = value
         proxy.node.meta["tensor_meta"] = _extract_tensor_metadata(value)
+
+    def note_element(self, t: Tensor, number: Any) -> None:
+        """`number` is the only element of `t`."""
+        made = self.create_proxy("call_function", find_op("_local_scalar_dense").overload_list[0], (self.proxy_of(t),), {}, name="_local_scalar_dense")
+        made.node.meta["val"] = number
+        self.sizes.note(number, made, None)
+
+    def record_checks(self) -> None:
+        """What was required of elements is checked where they are known: when the graph runs."""
+        for guard in () if self.env is None else self.env.deferred:
+            if guard.truth.names <= set(self.sizes.seen):
+                self.create_proxy("call_function", _assert_scalar, (self.sizes.build(guard.truth), f"{guard!r}, required at {guard.location}"), {})
 
     def proxy_of(self, a: Any) -> Any:
         """An argument of a call, with proxies for tensors; unknown ones become constants."""
@@ -102,8 +118,8 @@ class PythonKeyTracer(Tracer):
 def _with_lists(given: tuple[tuple, dict[str, Any]]) -> tuple[tuple, dict[str, Any]]:
     """Arguments with sizes as lists, as schemas call them."""
     args, kwargs = given
-    plain = [list(a) if isinstance(a, tuple) and all(isinstance(x, int) for x in a) else a for a in args]
-    return tuple(plain), {k: list(a) if isinstance(a, tuple) and all(isinstance(x, int) for x in a) else a for k, a in kwargs.items()}
+    plain = [list(a) if isinstance(a, tuple) and all(isinstance(x, INTS) for x in a) else a for a in args]
+    return tuple(plain), {k: list(a) if isinstance(a, tuple) and all(isinstance(x, INTS) for x in a) else a for k, a in kwargs.items()}
 
 
 class ProxyTorchDispatchMode(TorchDispatchMode):
@@ -188,10 +204,11 @@ def _recording(f: Callable, leaves: list[Any], mode: ProxyTorchDispatchMode) -> 
         for value, proxy in zip(leaves, flat, strict=True):
             if isinstance(value, Tensor):
                 tracer.track(value, proxy)
-            elif isinstance(value, int) and not isinstance(value, bool):
+            else:
                 tracer.sizes.note(value, proxy, None)
-        with mode:
+        with mode, symbolic_math():
             result = f(*pytree.tree_unflatten(list(leaves), spec))
+        tracer.record_checks()
         return pytree.tree_map(lambda x: _output(tracer, x), result)
 
     return wrapped
@@ -200,7 +217,7 @@ def _recording(f: Callable, leaves: list[Any], mode: ProxyTorchDispatchMode) -> 
 def _output(tracer: PythonKeyTracer, x: Any) -> Any:
     if isinstance(x, Tensor):
         return tracer.proxy_of(x)
-    return tracer.sizes.proxy(x) if isinstance(x, SymInt) else x
+    return tracer.sizes.proxy(x) if isinstance(x, SYMBOLIC) else x
 
 
 def make_fx(f: Callable, decomposition_table: Mapping[Any, Callable] | None = None, tracing_mode: str = "real", _allow_non_fake_inputs: bool = False, *,
@@ -217,17 +234,33 @@ def make_fx(f: Callable, decomposition_table: Mapping[Any, Callable] | None = No
         leaves, spec = pytree.tree_flatten(args)
         outer = _fake_mode_of(leaves, tracing_mode)
         if tracing_mode != "real":
-            leaves = [outer.from_tensor(x) if isinstance(x, Tensor) else x for x in leaves]
+            leaves = [_imitated(outer, x, i, tracing_mode) for i, x in enumerate(leaves)]
         tracer = PythonKeyTracer()
+        if outer is not None:
+            outer.on_scalar, tracer.env = tracer.note_element, outer.shape_env
         tracer.record_stack_traces = record_stack_traces
         mode = ProxyTorchDispatchMode(tracer, tracing_mode, decomposition_table=decomposition_table)
         placeholders = pytree.tree_map(lambda _: PH, pytree.tree_unflatten(leaves, spec))
         with outer if outer is not None else contextlib.nullcontext():
             made = dispatch_trace(_root_of(_recording(f, leaves, mode), f, len(args)), tracer, tuple(placeholders))
         made.shape_env = getattr(outer, "shape_env", None)
+        if outer is not None:
+            outer.on_scalar = None
         return made
 
     return traced
+
+
+def _imitated(mode: Any, x: Any, position: int, tracing_mode: str) -> Any:
+    """An example as the trace sees it: a fake tensor, and with symbolic sizes a symbol for an int."""
+    source = f"arg{position}"
+    if isinstance(x, Tensor):
+        return mode.from_tensor(x, source=source)
+    if tracing_mode == "symbolic" and type(x) is int:
+        made = mode.shape_env.create_symbol(x, source)
+        mode.shape_env.remember_number(source, made)
+        return made
+    return x
 
 
 def _root_of(recording: Callable, f: Callable, count: int) -> Callable:

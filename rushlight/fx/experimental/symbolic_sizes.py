@@ -1,16 +1,32 @@
-"""Symbolic sizes as nodes: where a size was seen, and how to compute an expression of sizes in a graph.
+"""Symbolic numbers as nodes: where a symbol was seen, and how to compute a formula of symbols in a graph.
 
-Enters: sizes of traced tensors, or integer arguments, that are symbols. Leaves: proxies for any expression over them, made when first used.
+Enters: sizes of traced tensors, integer arguments and elements that are symbols. Leaves: proxies for any formula over them, made when first used:
+`sym_size` of the tensor that has the symbol, and arithmetic of `operator`, `math` and `sym_*` functions.
 """
 
 from __future__ import annotations
 
+import math
+import operator
+from collections.abc import Callable
 from typing import Any
 
-from ...fake import Expression, SymInt
+from ... import assertions
+from ...op import find_op
+from ...symbols import Expression, Real, SymBool, SymFloat, SymInt, Truth
+from ...symbols.expression import Atom, of_atom
 from ..proxy import Proxy
 
-_OPERATORS = {"//": lambda a, b: a // b, "%": lambda a, b: a % b}
+SYMBOLIC = (SymInt, SymFloat, SymBool)
+
+
+_OPERATIONS: dict[str, Callable[..., Any]] = {
+    "//": operator.floordiv, "%": operator.mod, "&": operator.and_, "|": operator.or_, "^": operator.xor, "<<": operator.lshift, ">>": operator.rshift,
+    "**": operator.pow, "max": assertions.sym_max, "min": assertions.sym_min, "floor": math.floor, "ceil": math.ceil, "trunc": math.trunc, "round": round,
+    "if": assertions.sym_ite, "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "neg": operator.neg, "abs": operator.abs,
+    "float": assertions.sym_float, "sqrt": assertions.sym_sqrt, "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le,
+    "not": assertions.sym_not, "and": operator.and_, "or": operator.or_,
+}  # fmt: skip
 
 
 class SizeProxies:
@@ -18,32 +34,49 @@ class SizeProxies:
 
     def __init__(self) -> None:
         self.seen: dict[str, tuple[Proxy, int | None]] = {}    # symbol -> the value that has it, and in which dim
-        self.made: dict[Expression, Proxy] = {}
+        self.made: dict[Any, Any] = {}
 
-    def note(self, size: Any, proxy: Proxy, dim: int | None) -> None:
-        """`size` is the size of `proxy` in `dim`, or (None) its value."""
-        if not isinstance(size, SymInt):
+    def note(self, number: Any, proxy: Proxy, dim: int | None) -> None:
+        """`number` is the size of `proxy` in `dim`, or (None) its value."""
+        if not isinstance(number, SYMBOLIC):
             return
-        symbols = size.expression.symbols()
-        if len(symbols) == 1 and repr(size.expression) in symbols:
-            self.seen.setdefault(repr(size.expression), (proxy, dim))
+        name = _symbol_of(number.formula)
+        if name is not None:
+            self.seen.setdefault(name, (proxy, dim))
 
-    def proxy(self, size: SymInt) -> Any:
-        """A proxy for a symbolic size; its number if nothing in the graph has the symbols."""
-        if not size.expression.symbols() <= set(self.seen):
-            return int(size)
-        return self.build(size.expression)
+    def proxy(self, number: Any) -> Any:
+        """A proxy for a symbolic number; the number itself, with a guard, if nothing in the graph has the symbols."""
+        formula = number.expression
+        if not formula.names <= set(self.seen):
+            return number.env.specialize(formula) if not isinstance(formula, Truth) else bool(number)
+        return self.build(formula)
 
-    def build(self, expression: Expression) -> Any:
-        if expression.constant is not None:
-            return expression.constant
-        if expression not in self.made:
-            self.made[expression] = self.compute(expression)
-        return self.made[expression]
+    def build(self, formula: Any) -> Any:
+        known = formula.constant
+        if known is not None:
+            return known
+        if formula not in self.made:
+            self.made[formula] = self.compute(formula)
+        return self.made[formula]
 
-    def compute(self, expression: Expression) -> Any:
+    def compute(self, formula: Any) -> Any:
+        if isinstance(formula, Expression):
+            return self.polynomial(formula)
+        name = _symbol_of(formula)
+        if name is not None:
+            return self.symbol(name)
+        function = formula.function if isinstance(formula, Real) else formula.relation
+        parts = [self.build(a) for a in formula.arguments]
+        if function in ("and", "or"):
+            result = parts[0]
+            for part in parts[1:]:
+                result = self.call(_OPERATIONS[function], result, part)
+            return result
+        return self.call(_OPERATIONS.get(function) or getattr(math, function), *parts)
+
+    def polynomial(self, e: Expression) -> Any:
         total: Any = None
-        for monomial, coefficient in expression.terms.items():
+        for monomial, coefficient in e.terms.items():
             product: Any = None
             for atom, power in monomial:
                 for _ in range(power):
@@ -53,16 +86,29 @@ class SizeProxies:
             total = term if total is None else total + term
         return total
 
-    def atom(self, atom: Any) -> Any:
-        if not atom.arguments:
-            proxy, dim = self.seen[atom.name]
-            key = Expression({((atom, 1),): 1})
-            if key not in self.made:
-                self.made[key] = proxy if dim is None else proxy.size(dim)
-            return self.made[key]
-        parts = [self.build(a) for a in atom.arguments]
-        if atom.name in _OPERATORS:
-            return _OPERATORS[atom.name](*parts)
-        function = min if atom.name == "min" else max
+    def atom(self, atom: Atom) -> Any:
+        key = of_atom(atom)
+        if key not in self.made:
+            self.made[key] = self.call(_OPERATIONS[atom.name], *map(self.build, atom.arguments)) if atom.arguments else self.symbol(atom.name)
+        return self.made[key]
+
+    def symbol(self, name: str) -> Any:
+        proxy, dim = self.seen[name]
+        if dim is None:
+            return proxy
+        return proxy.tracer.create_proxy("call_function", find_op("sym_size").overload_list[0], (proxy, dim), {}, name="sym_size_int")
+
+    def call(self, function: Callable[..., Any], *parts: Any) -> Any:
+        """A node for a function of numbers; the extremes of many are taken two by two."""
         tracer = next(p.tracer for p in parts if isinstance(p, Proxy))
+        if function in (assertions.sym_max, assertions.sym_min) and len(parts) > 2:
+            parts = parts[0], self.call(function, *parts[1:])
         return tracer.create_proxy("call_function", function, tuple(parts), {})
+
+
+def _symbol_of(formula: Any) -> str | None:
+    """The name of the symbol a formula is, if it is one."""
+    if isinstance(formula, Expression):
+        return formula.sole_symbol
+    return (formula.function if isinstance(formula, Real) else formula.relation) if not formula.arguments and formula.constant is None else None
+

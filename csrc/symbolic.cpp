@@ -1,0 +1,31 @@
+// A symbolic number goes through argument binding as it is. Whoever needs the number asks `__index__` or `__float__`, which leave a guard.
+#include "symbolic.h"
+
+namespace rl {
+
+PyTypeObject *SymbolicIntType, *SymbolicFloatType, *SymbolicBoolType;
+thread_local bool keeps_symbols = false;
+
+static PyObject* keep_symbols(PyObject*, PyObject* on) {
+  int wanted = PyObject_IsTrue(on);
+  if (wanted < 0) return nullptr;
+  bool before = keeps_symbols;
+  keeps_symbols = wanted;
+  return PyBool_FromLong(before);
+}
+
+static PyMethodDef functions[] = {{"keep_symbols", keep_symbols, METH_O, "keep_symbols(on): whether plans made now may have symbolic sizes; returns what was set before"}, {}};
+
+int init_symbolic(PyObject* module) {
+  static PyType_Slot slots[] = {{0, nullptr}};
+  struct { PyTypeObject** type; const char *name, *short_name; } kinds[] = {{&SymbolicIntType, "rushlight._C.SymbolicInt", "SymbolicInt"},
+      {&SymbolicFloatType, "rushlight._C.SymbolicFloat", "SymbolicFloat"}, {&SymbolicBoolType, "rushlight._C.SymbolicBool", "SymbolicBool"}};
+  for (auto& kind : kinds) {
+    PyType_Spec spec = {kind.name, sizeof(PyObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};
+    *kind.type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
+    if (!*kind.type || PyModule_AddObjectRef(module, kind.short_name, reinterpret_cast<PyObject*>(*kind.type))) return -1;
+  }
+  return PyModule_AddFunctions(module, functions);
+}
+
+}  // namespace rl

@@ -1,0 +1,18 @@
+// Symbolic numbers, as far as the core knows them: three types that Python's SymInt, SymFloat and SymBool derive from.
+#pragma once
+#include "types.h"
+
+namespace rl {
+
+extern PyTypeObject *SymbolicIntType, *SymbolicFloatType, *SymbolicBoolType;
+
+inline bool is_symbolic_int(PyObject* o) { return PyObject_TypeCheck(o, SymbolicIntType); }
+inline bool is_symbolic_number(PyObject* o) { return is_symbolic_int(o) || PyObject_TypeCheck(o, SymbolicFloatType); }
+inline bool is_symbolic_bool(PyObject* o) { return PyObject_TypeCheck(o, SymbolicBoolType); }
+
+// While a shape rule runs on symbolic sizes, plans are made for what they say, not to be run: sizes in them stay symbols.
+extern thread_local bool keeps_symbols;
+
+int init_symbolic(PyObject* module);
+
+}  // namespace rl

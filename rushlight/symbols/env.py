@@ -1,0 +1,470 @@
+"""The symbols of one computation: their hints and ranges, what is known of them, and what was assumed.
+
+Enters: sizes to make symbols of, and questions about formulas. Leaves: a `SymbolTable` (see `shape_env`) with `guards`, the answers that other sizes would give
+differently, each with the line of the program that asked; what was computed holds for all sizes that meet them (`holds_for`, `accepts`).
+A symbol without a hint ("unbacked": it comes from elements of a tensor) answers only what its checks said; other questions about it raise.
+"""
+
+from __future__ import annotations
+
+import enum
+import os
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from .expression import ONE, Atom, Expression, Formula, Values, apply, number, of_atom, polynomial, symbol
+from .ranges import Range, least, range_of
+from .real import Real, Truth, negation, real, truth, truth_symbol
+
+BEYOND = 2**48     # no size comes near: comparisons with such numbers are overflow checks, not decisions
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+class GuardOnDataDependentSymNode(RuntimeError):  # noqa: N818 - PyTorch's name
+    """A decision would depend on the elements of a tensor."""
+
+
+class ConstraintViolationError(RuntimeError):
+    """A size that was declared dynamic turned out to be fixed."""
+
+
+class DimDynamic(enum.Enum):
+    """How a size is treated when its tensor is imitated."""
+
+    DYNAMIC = 0                # a symbol of its own; that it stays free is checked by `check_dynamic`
+    DUCK = 1                   # a symbol shared with all sizes that were seen with the same number
+    STATIC = 2                 # a plain number
+    SIZE_LIKE_UNBACKED = 3     # a symbol without a hint, at least 0
+    INFER_STRIDE = 4
+    OBLIVIOUS_SIZE = 5
+
+
+class Guard:
+    """A truth that was relied upon, and where."""
+
+    __slots__ = ("location", "truth")
+
+    def __init__(self, truth: Truth, location: str) -> None:
+        self.truth, self.location = truth, location
+
+    @property
+    def expr(self) -> Truth:
+        """PyTorch's name for it."""
+        return self.truth
+
+    def holds(self, sizes: Values) -> bool:
+        """Whether the same answer comes out for other sizes."""
+        return self.truth.evaluate(sizes)
+
+    def __repr__(self) -> str:
+        return repr(self.truth)
+
+
+class Input:
+    """A tensor or number the computation got, as formulas: what other arguments are held against."""
+
+    __slots__ = ("sizes", "source", "strides")
+
+    def __init__(self, source: str, sizes: tuple[Expression, ...], strides: tuple[Expression, ...] | None) -> None:
+        self.source, self.sizes, self.strides = source, sizes, strides
+
+
+def user_location() -> str:
+    """The innermost line of the program that is not this package's own."""
+    frame: Any = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith((_PACKAGE, "<frozen", "<string>")):
+        frame = frame.f_back
+    return "unknown" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_name}"
+
+
+class SymbolTable:
+    """The symbols of one computation, their hints, and the guards its rules asked for."""
+
+    def __init__(self, *, specialize_zero_one: bool = True, duck_shape: bool = True, allow_scalar_outputs: bool = True,
+                 allow_dynamic_output_shape_ops: bool = True, assume_static_by_default: bool = False) -> None:  # fmt: skip
+        self.specialize_zero_one, self.duck_shape, self.assume_static_by_default = specialize_zero_one, duck_shape, assume_static_by_default
+        self.allow_scalar_outputs, self.allow_dynamic_output_shape_ops = allow_scalar_outputs, allow_dynamic_output_shape_ops
+        self.hints: dict[str, Any] = {}                # symbols that stand for a number that was seen
+        self.stand_ins: dict[str, Any] = {}            # what stands for the others where a number must be; no answer hangs on it
+        self.sources: dict[str, list[str]] = {}        # where each symbol is found
+        self.dynamic: dict[str, str] = {}              # symbols that were declared dynamic: where
+        self.guards: list[Guard] = []
+        self.deferred: list[Guard] = []                # checks on symbols without hints: whoever runs the result makes them
+        self.inputs: list[Input] = []
+        self.generation = 0                            # counts what was learned: simplified formulas are kept as long as it stands
+        self._ranges: dict[str, Range] = {}
+        self._duck: dict[int, Expression] = {}
+        self._known: dict[Truth, bool] = {}
+        self._facts: list[Expression] = []             # known not to be negative
+        self._replacements: dict[Atom, Expression] = {}
+        self._products: dict[Expression, Expression] = {}   # products of symbols that are numbers
+        self._exact: list[tuple[Any, ...]] = []        # (a, b) where b divides a
+        self._simplified: dict[Formula, Formula] = {}
+
+    # --- symbols ------------------------------------------------------------------------------------------------------------------
+
+    def new_symbol(self, hint: int, source: str | None = None, policy: DimDynamic = DimDynamic.DUCK, limits: Range = (None, None)) -> Expression:
+        """An expression for a size: a symbol, or a number where the policy says so. 0 and 1 are numbers: broadcasting and emptiness hang on them."""
+        if policy is DimDynamic.SIZE_LIKE_UNBACKED:
+            made = self.unbacked_symbol(0, limits[1])
+            self.sources.setdefault(made.text, []).append(source or made.text)
+            return made
+        if policy is DimDynamic.STATIC or hint < 0 or (hint in (0, 1) and self.specialize_zero_one):
+            return number(hint)
+        if policy is DimDynamic.DUCK and self.duck_shape and hint in self._duck:
+            found = self._duck[hint]
+            self.sources[found.text].append(source or found.text)
+            return found
+        name = f"s{len(self.hints)}"
+        self.hints[name] = hint
+        self.sources[name] = [source or name]
+        smallest = 2 if self.specialize_zero_one else 0
+        self._ranges[name] = (smallest if limits[0] is None else max(smallest, limits[0])), limits[1]
+        made = symbol(name)
+        if policy is DimDynamic.DYNAMIC:
+            self.dynamic[name] = source or name
+        else:
+            self._duck.setdefault(hint, made)
+        return made
+
+    def unbacked_symbol(self, low: int | None = None, high: int | None = None) -> Expression:
+        """A symbol without a hint, for a number that only elements can tell."""
+        name = self._unbacked_name("u", 10007 + 2 * len(self.stand_ins))
+        self._ranges[name] = (low, high)
+        return symbol(name)
+
+    def unbacked_real(self) -> Real:
+        """A real without a hint."""
+        return real(self._unbacked_name("zuf", 0.5))
+
+    def unbacked_truth(self) -> Truth:
+        """A truth without a hint."""
+        return truth_symbol(self._unbacked_name("ub", True))
+
+    def _unbacked_name(self, prefix: str, stand_in: Any) -> str:
+        name = f"{prefix}{sum(n.startswith(prefix) for n in self.stand_ins)}"
+        self.stand_ins[name] = stand_in
+        return name
+
+    def range_of_symbol(self, name: str) -> Range:
+        return self._ranges.get(name, (None, None))
+
+    def bounds(self, e: Expression) -> Range:
+        """Between which numbers an expression lies."""
+        return range_of(self.simplify(e), self.range_of_symbol)
+
+    def is_unbacked(self, f: Formula) -> bool:
+        return any(name in self.stand_ins for name in f.names)
+
+    def hint(self, f: Formula) -> Any:
+        """The value for the sizes that were seen; None where symbols without a hint are in it."""
+        return None if self.is_unbacked(f) else f.evaluate(self.hints)
+
+    def stand_in(self, f: Formula) -> Any:
+        """A value to size memory-free tensors with: no answer may hang on it."""
+        f = self.simplify(f)
+        return f.evaluate({**self.stand_ins, **self.hints} if self.stand_ins else self.hints)
+
+    # --- what is known ------------------------------------------------------------------------------------------------------------
+
+    def simplify(self, f: Any) -> Any:
+        """A formula with everything put in that equalities said."""
+        if not self._replacements and not self._products:
+            return f
+        found = self._simplified.get(f)
+        if found is None:
+            found = f.replaced(self._replacement)
+            found = self._simplified[f] = self._folded(found) if isinstance(found, Expression) else found
+        return found
+
+    def _folded(self, e: Expression) -> Expression:
+        """Products that equalities made numbers, and `b * (a // b)`, which is `a` where b divides a."""
+        for product, value in self._products.items():
+            for monomial, coefficient in e.terms.items():
+                whole, rest = polynomial({monomial: coefficient}).split(product)
+                if not rest.terms:
+                    return self._folded(e - polynomial({monomial: coefficient}) + whole * value)
+        for top, bottom in self._exact:
+            quotient = apply("//", top, bottom).sole_atom
+            if quotient is not None and quotient in e.atoms():
+                for monomial, coefficient in e.terms.items():
+                    term = polynomial({monomial: coefficient})
+                    whole, rest = term.split(of_atom(quotient) * bottom)
+                    if not rest.terms:
+                        return self._folded(e - term + whole * top)
+        return e
+
+    def _replacement(self, a: Atom) -> Expression | None:
+        found = self._replacements.get(a)
+        return None if found is None else found.replaced(self._replacement)
+
+    def decide(self, t: Truth) -> bool | None:
+        """The answer for all sizes, if it is one."""
+        t = self.simplify(t)
+        if t.constant is not None:
+            return t.constant
+        if t in self._known:
+            return self._known[t]
+        if t.relation in ("and", "or"):
+            answers = [self.decide(a) for a in t.arguments]
+            deciding = t.relation == "or"
+            return deciding if deciding in answers else None if None in answers else not deciding
+        if t.relation == "not":
+            inner = self.decide(t.arguments[0])
+            return None if inner is None else not inner
+        difference = t.difference if t.arguments else None
+        return None if difference is None else self._compare(t.relation, difference)
+
+    def _compare(self, relation: str, d: Expression) -> bool | None:
+        """`0 relation d`, where all sizes agree."""
+        if relation == "<=":
+            return True if self._is_nonnegative(d) else False if self._is_nonnegative(-d - ONE) else None
+        if relation == "<":
+            return True if self._is_nonnegative(d - ONE) else False if self._is_nonnegative(-d) else None
+        if self._is_nonnegative(d - ONE) or self._is_nonnegative(-d - ONE):
+            return relation == "!="
+        return None
+
+    def _is_nonnegative(self, d: Expression) -> bool:
+        bound = least(d, self.range_of_symbol)
+        if bound is not None and bound >= 0:
+            return True
+        for fact in self._facts:
+            if fact.names & d.names:
+                bound = least(d - fact, self.range_of_symbol)
+                if bound is not None and bound >= 0:
+                    return True
+        return False
+
+    def learn(self, t: Truth) -> None:
+        """From now on `t` holds."""
+        t = self.simplify(t)
+        if t.constant is not None:
+            return
+        self.generation += 1
+        self._known[t], self._known[negation(t)] = True, False
+        if t.relation == "and":
+            for part in t.arguments:
+                self.learn(part)
+        d = t.difference if t.arguments else None
+        if d is None:
+            return
+        if t.relation == "==":
+            self._equate(d)
+        elif t.relation in ("<", "<="):
+            self._bound(d - ONE if t.relation == "<" else d)
+        elif t.relation == "!=":
+            self._exclude(d)
+
+    def _equate(self, d: Expression) -> None:
+        """d == 0: one of its atoms becomes the others."""
+        chosen = self._solvable(d)
+        if chosen is not None:
+            self._replace(*chosen)
+        else:
+            products = [m for m in d.terms if m]
+            rest = d.terms.get((), 0)
+            if len(products) != 1 or rest % d.terms[products[0]]:
+                return
+            self._products[polynomial({products[0]: 1})] = number(-rest // d.terms[products[0]])
+        self._simplified.clear()
+        self._known = {self.simplify(t): answer for t, answer in self._known.items() if self.simplify(t).constant is None}
+        self._facts = [self.simplify(f) for f in self._facts]
+
+    def _replace(self, a: Atom, value: Expression) -> None:
+        self._replacements[a] = value
+        if a.name == "%" and value.constant == 0:
+            self._exact.append(a.arguments)
+        self._simplified.clear()
+        if not a.arguments:
+            low, high = self._ranges.pop(a.name, (None, None))     # what was known of it is known of what it became
+            if low is not None and value.constant is None:
+                self._bound(value - number(low))
+            if high is not None and value.constant is None:
+                self._bound(number(high) - value)
+
+    def _solvable(self, d: Expression) -> tuple[Atom, Expression] | None:
+        """An atom that an equation gives, with what it is: symbols without hints first, then the newest; operations only if they become a number."""
+        found: list[tuple[tuple, Atom, Expression]] = []
+        for a in d.atoms():
+            coefficient = d.terms.get(((a, 1),))
+            if coefficient is None or abs(coefficient) != 1:
+                if coefficient is None or len(d.terms) > 2 or d.terms.get((), 0) % coefficient or set(d.terms) - {((a, 1),), ()}:
+                    continue
+            rest = d - of_atom(a) * number(coefficient)
+            value = _divided(-rest, coefficient)
+            if value is None or any(_occurs(a, b) for b in value.atoms()) or (a.arguments and value.constant is None):
+                continue
+            found.append(((not a.arguments, a.name in self.stand_ins, len(a.name), a.name), a, value))
+        if not found:
+            return None
+        _, a, value = max(found, key=lambda f: f[0])
+        return a, value
+
+    def _bound(self, d: Expression) -> None:
+        """d >= 0: a bound of its only symbol, or a fact."""
+        symbols = [a for a in d.atoms() if not a.arguments]
+        if len(d.atoms()) == 1 and symbols and not set(d.terms) - {((symbols[0], 1),), ()}:
+            name, factor, rest = symbols[0].name, d.terms[((symbols[0], 1),)], d.terms.get((), 0)
+            low, high = self._ranges.get(name, (None, None))
+            if factor > 0:
+                bound = -(rest // factor)
+                low = bound if low is None else max(low, bound)
+            else:
+                bound = rest // -factor
+                high = bound if high is None else min(high, bound)
+            self._ranges[name] = (low, high)
+            if low is not None and low == high:
+                self._equate(of_atom(symbols[0]) - number(low))
+        elif d not in self._facts:
+            self._facts.append(d)
+
+    def _exclude(self, d: Expression) -> None:
+        """d != 0: a symbol's bound moves if it is the number excluded."""
+        a = next((a for a in d.atoms() if not a.arguments), None)
+        if a is None or len(d.atoms()) != 1 or set(d.terms) - {((a, 1),), ()}:
+            return
+        factor, rest = d.terms[((a, 1),)], d.terms.get((), 0)
+        low, high = self._ranges.get(a.name, (None, None))
+        if rest % factor == 0:
+            excluded = -rest // factor
+            self._ranges[a.name] = (low + 1 if low == excluded else low), (high - 1 if high == excluded else high)
+
+    # --- questions ----------------------------------------------------------------------------------------------------------------
+
+    def guard(self, t: Truth) -> bool:
+        """The answer; a guard is kept where other sizes would answer otherwise."""
+        answer = self.decide(t)
+        if answer is not None:
+            return answer
+        t = self.simplify(t)
+        if self.is_unbacked(t):
+            raise GuardOnDataDependentSymNode(
+                f"whether {t!r} holds depends on the elements of a tensor ({', '.join(sorted(n for n in t.names if n in self.stand_ins))}), asked at {user_location()}. "
+                f"Say what is known of it first: torch._check({t!r}), or torch._check(...) of the opposite.")
+        answer = t.evaluate(self.hints)
+        if not _is_overflow_check(t):
+            self._keep(t if answer else negation(t), self.guards)
+        return answer
+
+    def expect(self, t: Truth) -> bool:
+        """`t` is required: a guard, or for symbols without a hint a check that whoever runs the result makes. False if it certainly fails."""
+        answer = self.decide(t)
+        if answer is None and self.is_unbacked(self.simplify(t)):
+            self._keep(self.simplify(t), self.deferred)
+            return True
+        return self.guard(t) if answer is None else answer
+
+    def _keep(self, t: Truth, where: list[Guard]) -> None:
+        where.append(Guard(t, user_location()))
+        self.learn(t)
+
+    def specialize(self, f: Formula) -> Any:
+        """The number a formula is, which is a guard from now on."""
+        f = self.simplify(f)
+        known = getattr(f, "constant", None)
+        if known is not None:
+            return known
+        if self.is_unbacked(f):
+            low, high = self.bounds(f) if isinstance(f, Expression) else (None, None)
+            if low is not None and low == high:
+                return low
+            raise GuardOnDataDependentSymNode(
+                f"the number {f!r} depends on the elements of a tensor, and was wanted at {user_location()}. Keep it symbolic, or check its value with torch._check({f!r} == ...).")
+        value = f.evaluate(self.hints)
+        if isinstance(f, Expression):
+            self.guard(truth("==", f, number(value)))
+        elif isinstance(f, Real):
+            for name in sorted(f.names):      # floats that agree for other sizes by rounding are no reason to keep a float equation
+                self.specialize(symbol(name))
+        return value
+
+    # --- other sizes --------------------------------------------------------------------------------------------------------------
+
+    def add_input(self, source: str, sizes: Sequence[Expression], strides: Sequence[Expression] | None = None) -> None:
+        """Remember an argument, for `accepts`."""
+        self.inputs.append(Input(source, tuple(sizes), None if strides is None else tuple(strides)))
+
+    def holds_for(self, sizes: Mapping[str, int]) -> bool:
+        """Whether what was computed is also true for these sizes (by symbol)."""
+        return self.refusal(sizes) is None
+
+    def refusal(self, values: Mapping[str, int]) -> str | None:
+        """Why what was computed does not hold for these sizes."""
+        smallest = 2 if self.specialize_zero_one else 0
+        for name, value in values.items():
+            if name in self.hints and isinstance(value, int) and value < smallest:
+                return f"{name} >= {smallest}: sizes 0 and 1 are computed apart"
+        for guard in self.guards:
+            if not guard.holds(values):
+                return f"{guard!r}, assumed at {guard.location}"
+        return None
+
+    def bind(self, arguments: Iterable[Any]) -> dict[str, int] | str:
+        """The symbols' values for other arguments (tensors or numbers, one per input), or why they do not fit."""
+        given = list(arguments)
+        if len(given) != len(self.inputs):
+            return f"{len(self.inputs)} arguments, got {len(given)}"
+        values: dict[str, int] = {}
+        later: list[tuple[str, Expression, int]] = []
+        for known, value in zip(self.inputs, given, strict=True):
+            sizes = tuple(value.shape) if hasattr(value, "shape") else (value,)
+            if len(sizes) != len(known.sizes):
+                return f"{known.source} has {len(known.sizes)} dimensions, got {len(sizes)}"
+            for d, (e, size) in enumerate(zip(known.sizes, sizes, strict=True)):
+                where = f"{known.source}.size({d})" if hasattr(value, "shape") else known.source
+                name = e.sole_symbol
+                if name is not None and name not in values:
+                    values[name] = size
+                later.append((where, e, size))
+            if known.strides is not None:
+                strides = zip(known.strides, value.stride(), sizes, strict=True)
+                later += [(f"{known.source}.stride({d})", e, step) for d, (e, step, size) in enumerate(strides) if size > 1]
+        for where, e, size in later:
+            if e.evaluate(values) != size:
+                return f"{where} == {e!r}, got {size}"
+        return values
+
+    def accepts(self, *arguments: Any) -> bool:
+        """Whether what was computed also holds for these arguments."""
+        return self.why_not(*arguments) is None
+
+    def why_not(self, *arguments: Any) -> str | None:
+        """The first thing that these arguments do not meet; None if they meet all."""
+        values = self.bind(arguments)
+        return values if isinstance(values, str) else self.refusal(values)
+
+    def check_dynamic(self) -> None:
+        """Refuse if a size that was declared dynamic turned out to be a number."""
+        for name, source in self.dynamic.items():
+            fixed = self.simplify(symbol(name)).constant
+            if fixed is not None:
+                where = next((g.location for g in self.guards if name in g.truth.names), "unknown")
+                raise ConstraintViolationError(f"{source} was declared dynamic, but the program holds for {fixed} alone, by what it does at {where}")
+
+    def format_guards(self, verbose: bool = False) -> str:
+        """The guards, one per line."""
+        return "\n".join(f" - {g!r}" + (f" ({g.location})" if verbose else "") for g in self.guards)
+
+    def __repr__(self) -> str:
+        return f"ShapeEnv({self.hints}, guards={self.guards})"
+
+
+def _divided(e: Expression, by: int) -> Expression | None:
+    whole, rest = e.split(number(by))
+    return None if rest.terms else whole
+
+
+def _occurs(a: Atom, inside: Atom) -> bool:
+    if inside is a:
+        return True
+    return any(a.names & x.names for x in inside.arguments) if a.names <= inside.names else False
+
+
+def _is_overflow_check(t: Truth) -> bool:
+    d = t.difference if t.arguments else None
+    return d is not None and abs(d.terms.get((), 0)) >= BEYOND
+
+
+__all__ = ["ConstraintViolationError", "DimDynamic", "Guard", "GuardOnDataDependentSymNode", "SymbolTable"]
