@@ -14,7 +14,7 @@ from ._C import Tensor, UntypedStorage
 from .op import find_op
 from .overrides import handle_torch_function, is_tensor_like, overridable
 from .promotion import set_default_dtype
-from .shape import Size
+from .shape import INTS, Size
 from .storage import TypedStorage
 
 # --- questions ----------------------------------------------------------------------------------------------------------
@@ -95,7 +95,7 @@ def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e
 
 def broadcast_shapes(*shapes: Any) -> Size:
     """The shape that tensors of all these shapes have when combined."""
-    given = [(s,) if isinstance(s, int) else tuple(s) for s in shapes]
+    given = [(s,) if isinstance(s, INTS) else tuple(s) for s in shapes]
     result = [1] * max(map(len, given), default=0)
     for shape in given:
         for back in range(1, len(shape) + 1):

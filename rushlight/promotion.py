@@ -43,11 +43,11 @@ def rank(d: dtype) -> int:
 
 def number_dtype(value: Any) -> dtype:
     """The type a Python number stands for."""
-    if isinstance(value, bool):
+    if isinstance(value, (bool, _C.SymbolicBool)):
         return _C.bool
-    if isinstance(value, int):
+    if isinstance(value, (int, _C.SymbolicInt)):
         return _C.int64
-    if isinstance(value, float):
+    if isinstance(value, (float, _C.SymbolicFloat)):
         return default_dtype()
     if not isinstance(value, complex):
         raise TypeError(f"result_type: expected a tensor or a number, got {type(value).__name__}")

@@ -13,7 +13,6 @@ from typing import Any, SupportsIndex
 
 from . import _C
 
-
 INTS = (int, _C.SymbolicInt)     # what a size may be: `isinstance(n, INTS)`
 NUMBERS = (int, float, _C.SymbolicInt, _C.SymbolicFloat)
 

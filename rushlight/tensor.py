@@ -86,7 +86,7 @@ def _check_resizable(self: Tensor) -> None:
 
 def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
     """Give the tensor new sizes in place, growing its storage if it must; new elements are uninitialised."""
-    size = sizes[0] if len(sizes) == 1 and not isinstance(sizes[0], int) else sizes
+    size = sizes[0] if len(sizes) == 1 and not isinstance(sizes[0], shape.INTS) else sizes
     size = shape.Size(size if isinstance(size, (tuple, list)) else (size,))
     _check_resizable(self)
     if any(s < 0 for s in size):

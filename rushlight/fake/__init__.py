@@ -8,7 +8,17 @@
     env.guards       # what was assumed of the sizes: nothing here
 """
 
-from ..symbols import Expression, Guard, GuardOnDataDependentSymNode, ShapeEnv, SymBool, SymFloat, SymInt, sym_max, sym_min
+from ..symbols import (
+    Expression,
+    Guard,
+    GuardOnDataDependentSymNode,
+    ShapeEnv,
+    SymBool,
+    SymFloat,
+    SymInt,
+    sym_max,
+    sym_min,
+)
 from .tensor import DataDependentOutputException, FakeTensor, FakeTensorMode, UnsupportedFakeTensorException
 
 __all__ = [

@@ -419,7 +419,7 @@ def _on_meta(a: Any) -> Any:
         bare = _C.shallow_copy(a, True, Tensor)
         if a.symbolic is None or not _is_unbacked(a):
             return bare
-        sizes, strides, offset = _on_meta(a.symbolic)     # what stands for a hidden size changes when it turns out to be another's
+        sizes, strides, _ = _on_meta(a.symbolic)     # what stands for a hidden size changes when it turns out to be another's
         return bare if sizes == tuple(bare.shape) and strides == bare.stride() else _C.empty(sizes, strides, a.dtype, META)
     if isinstance(a, _SYMBOLIC):
         return a.env.stand_in(a.expression)
@@ -444,7 +444,7 @@ def _is_symbolic(a: Any) -> bool:
 def _is_unbacked(a: Any) -> bool:
     if isinstance(a, FakeTensor):
         return a.symbolic is not None and _is_unbacked(a.symbolic)
-    return isinstance(a, _SYMBOLIC) and a.env.is_unbacked(a.expression) or (isinstance(a, (list, tuple)) and any(_is_unbacked(x) for x in a))
+    return (isinstance(a, _SYMBOLIC) and a.env.is_unbacked(a.expression)) or (isinstance(a, (list, tuple)) and any(_is_unbacked(x) for x in a))
 
 
 def _pin(a: Any) -> None:

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .. import _C, ops
+from ..shape import INTS
 
 Numbers = int | Sequence[int]
 
 
 def _spread(value: Numbers, dims: int) -> tuple[int, ...]:
-    return (value,) * dims if isinstance(value, int) else tuple(value)
+    return (value,) * dims if isinstance(value, INTS) else tuple(value)
 
 
 def _gradient(which: int, input: _C.Tensor, weight: _C.Tensor, grad_output: _C.Tensor, numbers: tuple[Numbers, ...], groups: int, dims: int) -> _C.Tensor:

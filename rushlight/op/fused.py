@@ -18,6 +18,7 @@ from .. import _C
 from ..loops import expr
 from ..loops.expr import Value, cast, const, load, min_, var
 from ..loops.nest import Check, For, Local, Nest, Statement, Store, operands, reduction, rows
+from ..shape import NUMBERS
 from .definition import KIND_PLANNED, OpDefinition
 from .indexed import copy_steps
 from .pointwise import Pointwise, compile_for, compute_code, scalars
@@ -101,7 +102,7 @@ def _traced_pointwise(definition: Pointwise, args: tuple, kwargs: dict[str, Any]
 
 
 def _is_number(value: Any, param: Any) -> bool:
-    return "Scalar" in param.type and isinstance(value, (int, float)) and value is not None
+    return "Scalar" in param.type and isinstance(value, NUMBERS) and value is not None
 
 
 def _traced_reduction(definition: Reduction, x: Traced) -> Traced:

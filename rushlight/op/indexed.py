@@ -41,6 +41,7 @@ from ..loops.expr import (
 )
 from ..loops.nest import Check, For, If, Nest, Statement, Store, operands, reduction, rows
 from ..loops.record import Record
+from ..shape import INTS
 from .definition import KIND_PLANNED, OpDefinition
 from .extern import Spec
 from .pointwise import check_devices, compile_for, compute_code, device_of, scalars
@@ -322,9 +323,9 @@ def bind(definition: Any, args: tuple) -> Bound:
 
 def number(name: str, value: Any, params: list[str], values: list[int]) -> Value:
     """A Python number as run-time parameters: integers as they are, floats by their bits."""
-    if isinstance(value, (bool, int)):
+    if isinstance(value, INTS):
         params.append(name)
-        values.append(int(value))
+        values.append(int(value) if isinstance(value, int) else value)
         return var(name)
     parts = []
     for k, part in enumerate((value.real, value.imag) if isinstance(value, complex) else (value,)):

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from .. import _C, op
+from ..assertions import sym_float, sym_int
 from ..devices import default_device
 from ..loops import expr
 from ..loops.nest import Nest, Store, operands, rows
@@ -14,7 +15,7 @@ from ..op.factory import OPTIONS, Factory, check_options, check_sizes, fresh, ma
 from ..op.pointwise import compile_for
 from ..promotion import default_dtype, number_dtype
 from ..settings import must_fill_memory
-from ..shape import contiguous_format, preserve_format, strided
+from ..shape import INTS, contiguous_format, preserve_format, strided
 from .copy import strides_for
 
 
@@ -152,7 +153,7 @@ class Arange(Factory):
         return (0, own[0], 1) if len(own) == 1 else (*own, 1)[:3]
 
     def dtype(self, *own):
-        return _C.int64 if all(isinstance(v, int) for v in own) else default_dtype()
+        return _C.int64 if all(isinstance(v, INTS) for v in own) else default_dtype()
 
     def make(self, own, dtype, device):
         start, end, step = self.bounds(own)
@@ -165,20 +166,20 @@ class Arange(Factory):
         if any(not -(2**63) <= v < 2**63 for v in (start, end, step)):
             raise RuntimeError(f"arange: {start} -> {end} by {step} cannot be converted to type int64 without overflow")
         if dtype is _C.int64:   # counted in integers, whatever was given
-            start, end, step = int(start), int(end), int(step)
+            start, end, step = (sym_int(v) for v in (start, end, step))
             if step == 0:
                 raise RuntimeError("arange: step must be nonzero, and a fraction is none as an int64")
         if (end - start) * (1 if step > 0 else -1) < 0:
             raise RuntimeError(f"arange: upper bound and lower bound inconsistent with step sign: {start} -> {end} by {step}")
-        if all(isinstance(v, int) for v in (start, end, step)):
+        if all(isinstance(v, INTS) for v in (start, end, step)):
             count = -((start - end) // step) if step > 0 else -((end - start) // -step)
         else:
             count = math.ceil((end - start) / step)
-        compute = "f64" if dtype.is_floating_point and not all(isinstance(v, int) for v in (start, step)) else "i64"
+        compute = "f64" if dtype.is_floating_point and not all(isinstance(v, INTS) for v in (start, step)) else "i64"
         if compute == "i64":
-            start, step = int(start), int(step)
+            start, step = sym_int(start), sym_int(step)
         else:
-            start, step = float(start), float(step)
+            start, step = sym_float(start), sym_float(step)
         return _sequence_plan("arange", count, dtype, device, compute, lambda i, a, b: a + expr.cast(i, compute) * b, [start, step])
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from rushlight import _C
 from rushlight.op import Composite, find_op, wrap_dim
 from rushlight.op.view import wrap_dims
+from rushlight.shape import NUMBERS
 
 
 class Diff(Composite):
@@ -73,7 +74,7 @@ def check_spacing(input: Any, spacing: Any, dims: tuple[int, ...], given: Any) -
     """One number or one vector of coordinates for each dim."""
     if spacing is None:
         return [1] * len(dims)
-    if isinstance(spacing, (int, float, complex)):
+    if isinstance(spacing, (complex, *NUMBERS)):
         return [spacing] * len(dims)
     if isinstance(spacing, _C.Tensor):
         spacing = [spacing]

@@ -13,6 +13,7 @@ from typing import Any
 from rushlight import _C
 from rushlight.op import Composite, find_op, wrap_dim
 from rushlight.promotion import rank, result_type_of
+from rushlight.shape import INTS
 
 
 class MeshGrid(Composite):
@@ -141,7 +142,7 @@ class UnravelIndex(Composite):
     out = False
 
     def compute(self, indices, shape):
-        shape = (shape,) if isinstance(shape, int) else tuple(shape)
+        shape = (shape,) if isinstance(shape, INTS) else tuple(shape)
         if rank(indices.dtype) != 1:
             raise ValueError(f"expected 'indices' to be an integer tensor, but got {indices.dtype.name}")
         if any(n < 0 for n in shape):

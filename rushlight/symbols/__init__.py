@@ -13,8 +13,32 @@ The layers: `expression` (integers), `real` (reals and truths), `ranges`, `env` 
 from .env import ConstraintViolationError, DimDynamic, Guard, GuardOnDataDependentSymNode
 from .expression import Expression, Formula
 from .functions import (
-    expect_true, guard_or_false, guard_or_true, statically_known_false, statically_known_true, sym_acos, sym_asin, sym_atan, sym_cos, sym_cosh, sym_exp,
-    sym_float, sym_fresh_size, sym_int, sym_ite, sym_log2, sym_max, sym_min, sym_not, sym_sin, sym_sinh, sym_sqrt, sym_sum, sym_tan, sym_tanh, symbolic_math,
+    expect_true,
+    guard_or_false,
+    guard_or_true,
+    statically_known_false,
+    statically_known_true,
+    sym_acos,
+    sym_asin,
+    sym_atan,
+    sym_cos,
+    sym_cosh,
+    sym_exp,
+    sym_float,
+    sym_fresh_size,
+    sym_int,
+    sym_ite,
+    sym_log2,
+    sym_max,
+    sym_min,
+    sym_not,
+    sym_sin,
+    sym_sinh,
+    sym_sqrt,
+    sym_sum,
+    sym_tan,
+    sym_tanh,
+    symbolic_math,
 )  # fmt: skip
 from .numbers import SymBool, SymFloat, SymInt, expression_of, wrapped
 from .real import Real, Truth

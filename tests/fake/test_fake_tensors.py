@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 import rushlight as rl
 from rushlight.fake import (
@@ -158,6 +158,7 @@ def test_views_share_and_in_place_keeps_the_object():
     assert x._version > version
 
 
+@settings(deadline=None)
 @given(st.integers(2, 9), st.integers(2, 9), st.integers(1, 5))
 def test_expressions_evaluate_as_numbers(a, b, k):
     s, t = symbol("s"), symbol("t")

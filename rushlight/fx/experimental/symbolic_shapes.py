@@ -11,8 +11,20 @@ from typing import Any
 from ..._C import Tensor
 from ...shape import INTS
 from ...symbols import (
-    ConstraintViolationError, DimDynamic, Formula, GuardOnDataDependentSymNode, ShapeEnv, SymBool, SymFloat, SymInt, expect_true, guard_or_false,
-    guard_or_true, statically_known_false, statically_known_true, sym_not,
+    ConstraintViolationError,
+    DimDynamic,
+    Formula,
+    GuardOnDataDependentSymNode,
+    ShapeEnv,
+    SymBool,
+    SymFloat,
+    SymInt,
+    expect_true,
+    guard_or_false,
+    guard_or_true,
+    statically_known_false,
+    statically_known_true,
+    sym_not,
 )  # fmt: skip
 from ...utils._pytree import tree_leaves
 from ..node import Node

@@ -9,6 +9,7 @@ from collections import OrderedDict
 from typing import Any
 
 from ..._C import Tensor
+from ...shape import INTS
 from .module import Module
 from .settings import settings
 
@@ -48,7 +49,7 @@ class Unflatten(Module):
         if not isinstance(given, (tuple, list)):
             raise TypeError(f"unflattened_size must be a tuple or list, but found type {type(given).__name__}")
         for i, size in enumerate(given):
-            if not isinstance(size, int):
+            if not isinstance(size, INTS):
                 raise TypeError(f"unflattened_size must be tuple of ints, but found element of type {type(size).__name__} at pos {i}")
 
     def _check_named(self, given: Any) -> None:

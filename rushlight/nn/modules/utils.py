@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ...shape import INTS
 from .settings import repeated
 
 
@@ -31,7 +32,7 @@ def _reverse_repeat_tuple(t: Sequence[Any], n: int) -> tuple:
 
 def _list_with_default(out_size: Any, defaults: list[int]) -> Any:
     """Sizes with None replaced by the last of the defaults."""
-    if isinstance(out_size, int):
+    if isinstance(out_size, INTS):
         return out_size
     if len(defaults) <= len(out_size):
         raise ValueError(f"Input dimension should be at least {len(out_size) + 1}")

@@ -10,7 +10,7 @@ from rushlight.loops.expr import Value, const, eq, ge, le, lt, select
 from rushlight.op import Composite, Spec, find_op, wrap_dim, wrap_dims
 from rushlight.op.definition import KIND_PLANNED, OpDefinition
 from rushlight.op.indexed import Indexed, contiguous_strides, copy_steps
-from rushlight.shape import contiguous_format
+from rushlight.shape import INTS, contiguous_format
 
 ZERO, ONE = const(0, "i64"), const(1, "i64")
 
@@ -172,7 +172,7 @@ class RepeatInterleave(Composite):
             input, dim = input.reshape(-1), 0
         dim = wrap_dim("repeat_interleave", dim, input.ndim)
         count = input.shape[dim] if input.ndim else 1
-        if isinstance(repeats, int):
+        if isinstance(repeats, INTS):
             if repeats < 0:
                 raise RuntimeError("Repeats must be non-negative")
             repeats = _C.empty((count,), None, _C.int64, input.device).fill_(repeats)

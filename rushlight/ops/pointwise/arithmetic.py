@@ -18,6 +18,7 @@ from rushlight.ops.pointwise.checks import (
     refuse_bool_and_complex,
 )
 from rushlight.promotion import result_type_of
+from rushlight.shape import INTS
 
 
 class Add(Pointwise):
@@ -168,7 +169,7 @@ class Pow(Pointwise):
 
     def check(self, input, exponent):
         integral = [is_integral(o) for o in (input, exponent)]
-        if all(integral) and isinstance(exponent, int) and exponent < 0:
+        if all(integral) and isinstance(exponent, INTS) and exponent < 0:
             raise RuntimeError(f"pow: integers to negative powers are not allowed, got {exponent}. Cast to float.")
         if is_bool(input) and is_bool(exponent) and not isinstance(exponent, bool):
             raise NotImplementedError("\"pow\" not implemented for 'Bool'")

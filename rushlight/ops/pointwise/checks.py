@@ -5,6 +5,8 @@ Enters: tensors and Python numbers, of which only types are looked at (and stati
 
 from __future__ import annotations
 
+from rushlight.shape import INTS
+
 
 def dtypes_of(*operands: object) -> list[object]:
     """The dtypes of the tensors among operands; Python numbers have none."""
@@ -15,7 +17,7 @@ def is_integral(operand: object) -> bool:
     """Whether a tensor or a Python number is integral (booleans are)."""
     if hasattr(operand, "dtype"):
         return not (operand.dtype.is_complex or operand.dtype.is_floating_point)
-    return isinstance(operand, int)
+    return isinstance(operand, INTS)
 
 
 def is_bool(operand: object) -> bool:

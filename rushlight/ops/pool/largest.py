@@ -11,6 +11,7 @@ from typing import Any
 from rushlight.op import Composite, find_op
 from rushlight.op.definition import OpDefinition
 from rushlight.ops.window.axes import ADAPTIVE, POOL, Axis, once_per_shape, pack
+from rushlight.shape import INTS, NUMBERS
 
 from .sizes import Pooling, check_image, check_rank, fixed, per_dim, refuse
 
@@ -156,7 +157,7 @@ def check_adaptive(name: str, input: Any, count: int) -> None:
 
 def adaptive_sizes(name: str, input: Any, output_size: Any, count: int) -> list[int]:
     """Output sizes: one for all dims, or one each, where None keeps the input's."""
-    if output_size is None or isinstance(output_size, int):
+    if output_size is None or isinstance(output_size, INTS):
         output_size = (output_size,) * count
     elif count > 1 and input.ndim <= len(output_size):
         raise ValueError(f"{name}: Input dimension should be at least {len(output_size) + 1}, got {input.ndim}")
@@ -234,7 +235,7 @@ class FractionalMaxPool(Composite):
         refuse(name, input.dtype, "bilc")
         space = input.shape[input.ndim - count :]
         if output_size is None:
-            ratios = (output_ratio,) * count if isinstance(output_ratio, (int, float)) else tuple(output_ratio)
+            ratios = (output_ratio,) * count if isinstance(output_ratio, NUMBERS) else tuple(output_ratio)
             if len(ratios) != count:
                 raise ValueError(f"{name} requires output_ratio to either be a single number or a tuple of {count}, got {output_ratio}")
             output_size = [int(n * ratio) for n, ratio in zip(space, ratios, strict=True)]

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from rushlight.shape import INTS
+
 BATCHED = {1: "2D or 3D (batch mode)", 2: "3D or 4D (batch mode)", 3: "4D or 5D (batch mode)"}
 
 
 def per_dim(name: str, label: str, value: int | Sequence[int], count: int) -> tuple[int, ...]:
     """An int for every dim, from one int or as many."""
-    values = (value,) if isinstance(value, int) else tuple(value)
+    values = (value,) if isinstance(value, INTS) else tuple(value)
     if len(values) not in (1, count):
         raise RuntimeError(f"{name}: {label} must either be a single int, or a tuple of {count} ints, got {list(values)}")
     return values * count if len(values) == 1 else values

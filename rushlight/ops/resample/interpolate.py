@@ -14,6 +14,7 @@ from typing import Any
 from rushlight import _C
 from rushlight.op import Composite, find_op
 from rushlight.ops.window.axes import RESAMPLE, Axis, once_per_shape, pack
+from rushlight.shape import INTS
 
 from .tables import CUBIC, LANCZOS, LINEAR, NEAREST, NEAREST_EXACT, to_bits
 
@@ -110,7 +111,7 @@ def asked(input: Any, size: Any, scale_factor: Any, rounded: bool, recompute: bo
         sizes = list(size) if isinstance(size, (list, tuple)) else [size] * count
         if len(sizes) != count:
             raise ValueError(f"Input and output must have the same number of spatial dimensions, but got input with spatial dimensions of {space} and output size of {size}. Please provide input tensor in (N, C, d1, d2, ...,dK) format and output size in (o1, o2, ...,oK) format.")
-        if not all(isinstance(n, int) for n in sizes):
+        if not all(isinstance(n, INTS) for n in sizes):
             raise TypeError(f"expected size to be one of int or Tuple[int] or Tuple[int, int] or Tuple[int, int, int], but got size with types {[type(n) for n in sizes]}")
         return sizes, [None] * count
     if scale_factor is None:

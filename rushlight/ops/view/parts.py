@@ -6,6 +6,7 @@ from typing import Any
 
 from ... import _C
 from ...op import Composite, Geometry, Meta, View, find_op, wrap_dim
+from ...shape import INTS
 
 
 def _with(values: Any, d: int, value: int) -> tuple[int, ...]:
@@ -283,12 +284,13 @@ def _end(offset: int, size: Any, stride: Any) -> int:
 
 def split_sizes(name: str, total: int, size: Any) -> list[int]:
     """Lengths of the parts when `total` is cut into pieces of `size`, or as listed."""
-    if isinstance(size, int):
+    if isinstance(size, INTS):
         if size < 0 or (size == 0 and total):
             raise RuntimeError(f"{name}: expects split_size be non-negative (and positive unless the dimension is empty), but got split_size={size}")
         if size == 0:
             return [0]
-        return [min(size, total - at) for at in range(0, total, size)] or [0]
+        whole, rest = divmod(total, size)
+        return [*[size] * whole, *([rest] if rest else ())] or [0]
     if sum(size) != total or any(s < 0 for s in size):
         raise RuntimeError(f"{name}: split_with_sizes expects split_sizes to sum exactly to {total} (input tensor's size at the dimension), but got split_sizes={list(size)}")
     return list(size)
@@ -434,13 +436,13 @@ class TensorSplit(Composite):
                 raise RuntimeError(f"tensor_split expected tensor_indices_or_sections to be a zero-dimensional or one-dimensional tensor, but got a tensor with {at.ndim} dims")
             at = at.tolist()
         total = input.shape[d]
-        if isinstance(at, int):
+        if isinstance(at, INTS):
             if at <= 0:
                 raise RuntimeError(f"number of sections must be larger than 0, got {at}")
             if at > 2**31:
                 raise RuntimeError(f"tensor_split: {at} sections are too many")
             small, extra = divmod(total, at)
-            return input.split([small + (i < extra) for i in range(at)], d)
+            return input.split([small + 1 if i < extra else small for i in range(at)], d)
         bounds = [slice(None, p).indices(total)[1] for p in at]
         starts, ends = [0, *bounds], [*bounds, total]
         return tuple(input.narrow(d, min(s, total), max(0, e - s)) for s, e in zip(starts, ends, strict=True))
@@ -484,6 +486,6 @@ class DSplit(Composite):
 
 def even_split(name: str, input: Any, at: Any, dim: int) -> tuple:
     """Parts for hsplit and kin: a number of sections must divide the size."""
-    if isinstance(at, int) and (at <= 0 or input.shape[dim] % at):
+    if isinstance(at, INTS) and (at <= 0 or input.shape[dim] % at):
         raise RuntimeError(f"torch.{name} attempted to split along dimension {dim}, but the size of the dimension {input.shape[dim]} is not divisible by the split_size {at}!")
     return input.tensor_split(at, dim)
