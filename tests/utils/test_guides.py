@@ -1,8 +1,11 @@
-"""The code blocks of docs/amp.md and docs/utilities.md run, one after the other."""
+"""The code blocks of the guides run, one after the other, and so do the examples."""
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,11 +13,33 @@ import pytest
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
-@pytest.mark.parametrize(("name", "least"), [("amp.md", 3), ("utilities.md", 6)])
-def test_the_guide_runs(name, least, capsys):
+@pytest.mark.parametrize(("name", "least"), [("amp.md", 3), ("utilities.md", 6), ("coming_from_pytorch.md", 2), ("adding_an_op.md", 7), ("adding_a_device.md", 3)])
+def test_the_guide_runs(name, least, capsys, monkeypatch):
+    monkeypatch.chdir(DOCS.parent)
+    monkeypatch.syspath_prepend(str(DOCS.parent))
     blocks = re.findall(r"^```python\n(.*?)^```", (DOCS / name).read_text(encoding="utf-8"), re.M | re.S)
     assert len(blocks) >= least
     space: dict = {"__name__": "guide"}
     for block in blocks:
         exec(compile(block, name, "exec"), space)
     capsys.readouterr()
+
+
+def run_example(folder: Path, name: str, *words: str) -> str:
+    """What an example prints, run as a program in an empty folder."""
+    program = [sys.executable, str(DOCS.parent / "examples" / name), *words]
+    done = subprocess.run(program, cwd=folder, capture_output=True, text=True, timeout=600, env=dict(os.environ, PYTHONPATH=str(DOCS.parent)))
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.slow
+def test_the_language_model_is_trained_saved_and_fine_tuned(tmp_path: Path) -> None:
+    assert "saved as gpt.pt" in run_example(tmp_path, "gpt.py", "--steps", "3")
+    assert "adapter saved" in run_example(tmp_path, "finetune.py", "--steps", "2")
+
+
+@pytest.mark.slow
+def test_digits_are_recognised(tmp_path: Path) -> None:
+    pytest.importorskip("sklearn")
+    assert "accuracy 9" in run_example(tmp_path, "mnist.py", "--epochs", "3").splitlines()[-1]

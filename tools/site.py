@@ -1,0 +1,94 @@
+"""A hook of mkdocs: writes the reference pages from the registry, and the table of environment variables.
+
+Enters: an importable rushlight. Leaves: in-memory pages `reference/*.md` (ops by namespace, layers, optimizers) that the
+site builder renders like those on disk, so nothing generated is committed. Run by `mkdocs build`; see mkdocs.yml.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.nav import Section
+
+import rushlight
+from rushlight import nn, optim
+from rushlight.op import definitions, load_all
+
+KINDS = ("Pointwise", "Reduction", "View", "Indexed", "Fused", "Composite", "Extern")
+SPACES = {None: "rushlight", "nn.functional": "rushlight.nn.functional", "linalg": "rushlight.linalg", "fft": "rushlight.fft",
+          "special": "rushlight.special"}
+
+
+def kind_of(definition: type) -> str:
+    """The kind a definition derives from, as its reader would name it."""
+    names = [base.__name__ for base in definition.__mro__]
+    return next((kind for kind in KINDS if kind in names), "")
+
+
+def op_entry(name: str, classes: list[type]) -> str:
+    """One op: signatures, the first class's docstring, and what it can be called as."""
+    first: Any = classes[0]
+    schemas = [text for cls in classes for text in (cls.schema if isinstance(cls.schema, tuple) else (cls.schema,))]
+    forms = [form for form, given in (("method", first.method), ("in place", first.inplace), ("out=", first.out)) if given]
+    facts = [kind_of(first), *forms, *(f"also `{alias}`" for alias in first.aliases)]
+    signatures = "\n".join(schemas)
+    return f"### {name}\n\n```text\n{signatures}\n```\n\n{inspect.cleandoc(first.__doc__ or '')}\n\n*{', '.join(fact for fact in facts if fact)}*\n"
+
+
+def op_pages() -> dict[str, str]:
+    """One page for each namespace of ops."""
+    load_all()
+    spaces: dict[Any, list[str]] = {}
+    for name, classes in sorted(definitions.items()):
+        if name.startswith("_") or not (classes[0].function or classes[0].method):
+            continue
+        spaces.setdefault(classes[0].namespace, []).append(op_entry(name, classes))
+    pages = {}
+    for space, entries in spaces.items():
+        title = SPACES.get(space, f"rushlight.{space}")
+        pages[f"reference/{title}.md"] = f"# {title}\n\n{len(entries)} ops, from their definitions. In-place forms end in `_`.\n\n" + "\n".join(entries)
+    return pages
+
+
+def class_page(title: str, module: Any, base: type) -> str:
+    """The public classes of a module that derive from `base`."""
+    entries = []
+    for name in sorted(dir(module)):
+        cls = getattr(module, name, None)
+        if not (isinstance(cls, type) and issubclass(cls, base) and not name.startswith("_")):
+            continue
+        try:
+            signature = str(inspect.signature(cls))
+        except (TypeError, ValueError):
+            signature = "(...)"
+        entries.append(f"### {name}\n\n```text\n{name}{signature}\n```\n\n{inspect.cleandoc(cls.__doc__ or '')}\n")
+    return f"# {title}\n\n{len(entries)} classes.\n\n" + "\n".join(entries)
+
+
+def pages() -> dict[str, str]:
+    made = op_pages()
+    made["reference/rushlight.nn.md"] = class_page("rushlight.nn", nn, nn.Module)
+    made["reference/rushlight.optim.md"] = class_page("rushlight.optim", optim, optim.Optimizer)
+    made["reference/rushlight.optim.lr_scheduler.md"] = class_page("rushlight.optim.lr_scheduler", optim.lr_scheduler, optim.lr_scheduler.LRScheduler)
+    rows = "\n".join(f"- [{path.removeprefix('reference/').removesuffix('.md')}]({path.removeprefix('reference/')})" for path in sorted(made))
+    made["reference/index.md"] = f"# Reference\n\nMade from the registry of Rushlight {rushlight.version.__version__}.\n\n{rows}\n"
+    return made
+
+
+def on_files(files: Files, config: Any) -> Files:
+    for path, text in pages().items():
+        files.append(File.generated(config, path, content=text))
+    return files
+
+
+def on_nav(nav: Any, config: Any, files: Files) -> Any:
+    """The pages made above, below the reference's index."""
+    reference = next(item for item in nav.items if isinstance(item, Section) and item.title == "Reference")
+    listed = {page.file.src_uri for page in nav.pages}
+    for file in files.documentation_pages():
+        if file.src_uri.startswith("reference/") and file.src_uri not in listed and file.page:
+            file.page.parent = reference
+            reference.children.append(file.page)
+    return nav
