@@ -141,11 +141,33 @@ static int gather_tensors(Overload* op, PyObject** args, Tensor** out, int max) 
   return n;
 }
 
-static PyObject* run_python(Overload* op, PyObject** args) {
+// A body may end in a view of a tensor that it made itself and that nobody else can reach: that is no view to the caller.
+static void own_result(Overload* op, PyObject** args, PyObject* result) {
+  Tensor* t = as_tensor(result);
+  if (!t->view || Py_REFCNT(as_object(t->view->base)) != 1) return;
+  Tensor* given[32];
+  int n = gather_tensors(op, args, given, 32);
+  if (n > 32) return;
+  for (int i = 0; i < n; i++)
+    if (given[i]->storage == t->storage) return;
+  tape_end_view(t);
+}
+
+static PyObject* run_body(Overload* op, PyObject** args) {
   size_t n = op->params->size();
   if (!op->records) return PyObject_Vectorcall(op->run, args, n, nullptr);
   GradModeGuard no_grad(false);   // this op records as a whole; its body must not
   return PyObject_Vectorcall(op->run, args, n, nullptr);
+}
+
+static PyObject* run_python(Overload* op, PyObject** args) {
+  PyObject* result = run_body(op, args);
+  if (!result || op->aliases || op->inplace) return result;
+  if (is_tensor(result)) own_result(op, args, result);
+  else if (PyTuple_Check(result))
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(result); i++)
+      if (is_tensor(PyTuple_GET_ITEM(result, i))) own_result(op, args, PyTuple_GET_ITEM(result, i));
+  return result;
 }
 
 PyObject* overload_run(Overload* op, PyObject** args) {
@@ -344,6 +366,7 @@ static PyObject* overload_new(PyTypeObject* type, PyObject* args, PyObject* kwar
   op->inplace = flag(options.p, "inplace");
   op->records = flag(options.p, "records");
   op->is_view = flag(options.p, "is_view");
+  op->aliases = flag(options.p, "aliases");
   PyObject* kept_results = PyDict_GetItemString(options.p, "saves_result");
   op->saves_result = kept_results ? PyLong_AsUnsignedLongLongMask(kept_results) : 0;
   op->keys_numbers = flag(options.p, "keys_numbers");

@@ -42,6 +42,7 @@ struct Overload {
   bool inplace;                      // writes args[0] and returns it
   bool records;                      // has a derivative of its own (else its body records)
   bool is_view;
+  bool aliases;                      // results may be views: of an argument, or of a copy the op made of it
   uint64_t saves_result;             // bit i: result i is kept for the derivative; results past 63 go with bit 63
   bool keys_numbers;                 // plans differ for numbers like 2 and 0.5 (see number_class)
   bool has_out;                      // accepts out=

@@ -583,6 +583,20 @@ Node* tape_make_node(Overload* op, PyObject** args, PyObject* result, PyObject* 
   return results.read(result) ? make_node(op, args, results, kept_self) : nullptr;
 }
 
+static void drop_view(Tensor* t) {
+  ViewInfo* view = t->view;
+  if (!view) return;
+  t->view = nullptr;
+  Py_DECREF(view->base);
+  PyObject_Free(view);
+}
+
+void tape_end_view(Tensor* t) {
+  tape_grad_fn(t);        // remade from the base where that was written since
+  if (PyErr_Occurred()) PyErr_Clear();
+  else drop_view(t);
+}
+
 void tape_free_autograd(Tensor* t) {
   Node* n = t->grad_fn;
   t->grad_fn = nullptr;
@@ -591,11 +605,7 @@ void tape_free_autograd(Tensor* t) {
     Py_DECREF(n);
   }
   Py_CLEAR(t->grad);
-  if (ViewInfo* view = t->view) {
-    t->view = nullptr;
-    Py_DECREF(view->base);
-    PyObject_Free(view);
-  }
+  drop_view(t);
   if (AutogradExtra* x = t->extra) {
     t->extra = nullptr;
     Py_XDECREF(x->hooks);

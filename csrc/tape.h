@@ -173,6 +173,8 @@ bool tape_rebase_node(Tensor* self, Node* n);
 void tape_give_history(Tensor* t, Node* n, uint32_t output_nr);
 // Marks `out` as a view of `base` made now. For differentiable views tape_record follows.
 bool tape_set_view(Tensor* out, Tensor* base, bool multi_output);
+// `t`, a view of a tensor nobody else holds, becomes a tensor of its own with the history it has.
+void tape_end_view(Tensor* t);
 // Runs a CopySlices node. grads and out as for node_apply.
 bool copy_slices_apply(Node* n, PyObject** grads, PyObject** out);
 

@@ -361,13 +361,14 @@ def _complex_div(a: Value, b: Value) -> Value:
         return complex_(div(ar, br), div(ai, br))
     flip = lt(abs_(br), abs_(bi))
     large, small = select(flip, bi, br), select(flip, br, bi)
-    zero = eq(large, 0)
-    ratio = select(zero, const(0, large.dtype), div(small, large))
-    down = add(large, mul(small, ratio))
+    zero, none = eq(br, 0) & eq(bi, 0), const(0, large.dtype)
+    ratio = select(zero, none, div(small, large))
+    down = select(zero, abs_(large), add(large, mul(small, ratio)))
     first, second = select(flip, ai, ar), select(flip, ar, ai)
-    re = div(add(first, mul(second, ratio)), down)
-    im = div(sub(second, mul(first, ratio)), down)
-    return complex_(re, select(flip, neg(im), im))
+    across = select(zero, none, mul(first, ratio))   # 0 even where `first` is infinite
+    re = add(first, select(zero, none, mul(second, ratio)))
+    im = select(flip, sub(across, second), sub(second, across))   # not negated afterwards: a zero keeps its sign
+    return complex_(div(re, down), div(im, down))
 
 
 def idiv(a: Value | Number, b: Value | Number) -> Value:

@@ -1,7 +1,8 @@
 """Functions of complex numbers in terms of real ones.
 
 Every function takes c64 or c128 Values and returns one of the same dtype (a real one for abs and angle). The
-branch cuts are the usual ones: continuous from above for positive, from below for negative zeros.
+branch cuts are the usual ones: continuous from above for positive, from below for negative zeros. Infinities and NaN
+give what C's Annex G and the array API standard say; where those leave a sign or a part open, what PyTorch gives.
 """
 
 from __future__ import annotations
@@ -29,6 +30,19 @@ from rushlight.loops.expr import (
     sqrt,
 )
 from rushlight.loops.math import complex_expansion
+
+
+def infinite(x: Value) -> Value:
+    return eq(abs_(x), math.inf)
+
+
+def finite(x: Value) -> Value:
+    """Neither infinite nor NaN."""
+    return lt(abs_(x), math.inf)
+
+
+def is_nan(x: Value) -> Value:
+    return ne(x, x)
 
 
 def parts(z: Value) -> tuple[Value, Value]:
@@ -65,8 +79,10 @@ def exp(z: Value) -> Value:
     a, b = parts(z)
     size = call("exp", a)
     flat = eq(b, 0)
-    # A real argument stays real even where exp overflows and 0 * inf would be NaN.
-    return complex_(select(flat, size, size * call("cos", b)), select(flat, b, size * call("sin", b)))
+    # A real argument stays real even where exp overflows and 0 * inf would be NaN; exp(-inf) is 0 in any direction.
+    lost = infinite(a) & ~finite(b)
+    re = select(flat | lost, size, size * call("cos", b))
+    return complex_(re, select(flat, b, select(lost & lt(a, 0), copysign(size, b), size * call("sin", b))))
 
 
 @complex_expansion("exp2")
@@ -79,7 +95,10 @@ def expm1(z: Value) -> Value:
     # expm1(a) cos b - 2 sin(b/2)**2, + i exp(a) sin b: no cancellation near 0.
     a, b = parts(z)
     half = call("sin", b * 0.5)
-    return complex_(call("expm1", a) * call("cos", b) - 2 * (half * half), call("exp", a) * call("sin", b))
+    less, size = call("expm1", a), call("exp", a)
+    flat, lost = eq(b, 0), infinite(a) & ~finite(b)
+    re = select(flat | lost, less, less * call("cos", b) - 2 * (half * half))
+    return complex_(re, select(flat, b, select(lost & lt(a, 0), copysign(size, b), size * call("sin", b))))
 
 
 @complex_expansion("log")
@@ -92,7 +111,7 @@ def log_abs(z: Value) -> Value:
     a, b = abs_(real(z)), abs_(imag(z))
     large, small = max_(a, b), min_(a, b)
     # Near the unit circle: log1p((large - 1)(large + 1) + small**2) / 2.
-    near = gt(large, 0.5) & lt(large, 2)
+    near = gt(large, 0.5) & lt(large, 2) & ~is_nan(a) & ~is_nan(b)
     inside = (large - 1) * (large + 1) + small * small
     far = call("log", call("hypot", a, b))
     return select(near, call("log1p", select(near, inside, const(0, a.dtype))) * 0.5, far)
@@ -146,7 +165,9 @@ def sigmoid(z: Value) -> Value:
 def sinh(z: Value) -> Value:
     a, b = parts(z)
     flat = eq(b, 0)
-    re = select(flat, call("sinh", a), call("sinh", a) * call("cos", b))
+    odd = call("sinh", a)
+    re = select(flat, odd, odd * call("cos", b))
+    re = select(finite(b), re, select(eq(a, 0), a, select(infinite(a), abs_(a), re)))
     return complex_(re, select(flat, b, call("cosh", a) * call("sin", b)))
 
 
@@ -154,8 +175,10 @@ def sinh(z: Value) -> Value:
 def cosh(z: Value) -> Value:
     a, b = parts(z)
     flat = eq(b, 0)
-    re = select(flat, call("cosh", a), call("cosh", a) * call("cos", b))
-    return complex_(re, select(flat, b * copysign(const(1, a.dtype), a), call("sinh", a) * call("sin", b)))
+    even = call("cosh", a)
+    re = select(flat | (infinite(a) & ~finite(b)), even, even * call("cos", b))
+    im = select(flat, select(is_nan(a), b, b * copysign(const(1, a.dtype), a)), call("sinh", a) * call("sin", b))
+    return complex_(re, select(eq(a, 0) & ~finite(b), const(0, a.dtype), im))
 
 
 @complex_expansion("tanh")
@@ -166,15 +189,18 @@ def tanh(z: Value) -> Value:
     s, c = call("sinh", limited), call("cosh", limited)
     cosine, sine = call("cos", b), call("sin", b)
     down = s * s + cosine * cosine
-    inside = complex_(s * c / down, sine * cosine / down)
-    far = gt(abs_(a), 20)
-    edge = complex_(copysign(const(1, a.dtype), a), copysign(const(0, a.dtype), sine * cosine))
-    return select(far, edge, inside)
+    inside = complex_(select(eq(a, 0), a, s * c / down), select(eq(b, 0), b, sine * cosine / down))
+    # Far out 1 / down is 4 exp(-2 |a|), and at infinity the direction is lost: only a sign is left of the second part.
+    far, end = gt(abs_(a), 20), infinite(a)
+    small = call("exp", -2 * select(far, abs_(a), const(20, a.dtype)))
+    edge_im = select(end, copysign(const(0, a.dtype), sine * cosine), 4 * sine * cosine * small)
+    edge_re = select(end | finite(b), copysign(const(1, a.dtype), a), const(math.nan, a.dtype))
+    return select(far, complex_(edge_re, edge_im), inside)
 
 
 @complex_expansion("sin")
 def sin(z: Value) -> Value:
-    return over_i(sinh(times_i(z)))
+    return times_i(sinh(over_i(z)))
 
 
 @complex_expansion("cos")
@@ -199,7 +225,9 @@ def asin(z: Value) -> Value:
     minus, plus = sqrt_(complex_(1 - a, neg(b))), sqrt_(complex_(1 + a, b))
     re = call("atan2", a, real(minus * plus))
     im = call("asinh", real(conj_product(minus, plus)))
-    return complex_(re, copysign(im, b))
+    end = infinite(a) | infinite(b)
+    re = select(end, call("atan2", a, abs_(b)), select(eq(a, 0) & is_nan(b), a, re))
+    return complex_(re, copysign(select(end, const(math.inf, a.dtype), im), b))
 
 
 def conj_product(u: Value, v: Value) -> Value:
@@ -215,7 +243,9 @@ def acos(z: Value) -> Value:
     re = 2 * call("atan2", real(minus), real(plus))
     # Im(conj(sqrt(1 + z)) sqrt(1 - z))
     cross = real(plus) * imag(minus) - imag(plus) * real(minus)
-    return complex_(re, copysign(call("asinh", cross), neg(imag(z))))
+    end = infinite(a) | infinite(b)
+    re = select(end, call("atan2", abs_(b), a), select(eq(a, 0) & is_nan(b), const(math.pi / 2, a.dtype), re))
+    return complex_(re, copysign(select(end, const(math.inf, a.dtype), call("asinh", cross)), neg(b)))
 
 
 @complex_expansion("acosh")
@@ -223,18 +253,25 @@ def acosh(z: Value) -> Value:
     minus, plus = sqrt_(z - 1), sqrt_(z + 1)
     re = call("asinh", real(minus) * real(plus) + imag(minus) * imag(plus))
     im = 2 * call("atan2", imag(minus), real(plus))
-    return complex_(re, im)
+    a, b = parts(z)
+    end = infinite(a) | infinite(b)
+    im = select(end, call("atan2", b, a), select(eq(a, 0) & is_nan(b), const(math.pi / 2, a.dtype), im))
+    return complex_(select(end, const(math.inf, a.dtype), re), im)
 
 
 @complex_expansion("atanh")
 def atanh(z: Value) -> Value:
     # (log1p(4 a / ((1 - a)**2 + b**2)) / 4, atan2(2 b, (1 - a)(1 + a) - b**2) / 2)
     a, b = parts(z)
-    size = abs_(a)
+    size, end = abs_(a), infinite(a) | infinite(b)
     down = (1 - size) * (1 - size) + b * b
-    re = copysign(call("log1p", 4 * size / down) * 0.25, a)
+    span = call("hypot", a, b)
+    near = lt(down, math.inf)
+    ratio = select(near, size / down, size / span / span)   # |z|**2 may overflow where 1 / z does not underflow
+    re = copysign(select(end, const(0, a.dtype), call("log1p", 4 * ratio) * 0.25), a)
     im = call("atan2", 2 * b, (1 - a) * (1 + a) - b * b) * 0.5
-    return complex_(re, im)
+    im = select(end & ~is_nan(b), copysign(const(math.pi / 2, a.dtype), b), im)
+    return complex_(select(eq(a, 0) & is_nan(b), a, re), im)
 
 
 @complex_expansion("atan")

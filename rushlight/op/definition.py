@@ -131,7 +131,7 @@ class OpDefinition:
         return _C.Overload(
             self.name, self, self.kind, params,
             run=self.run, vjp=self.positional_vjp(saved), mask_vjp=self.mask_vjp(), inplace=self.is_inplace,
-            records=self.records(), is_view=self.is_view(), saves_result=self.kept_results() if "result" in saved else 0, has_out=self.out and not self.is_inplace,
+            records=self.records(), is_view=self.is_view(), aliases="(a" in self.spec.text[self.spec.text.rindex("->") :], saves_result=self.kept_results() if "result" in saved else 0, has_out=self.out and not self.is_inplace,
             keys_numbers=bool(self.compiled_in),
         )  # fmt: skip
 
