@@ -144,7 +144,9 @@ static int gather_tensors(Overload* op, PyObject** args, Tensor** out, int max) 
 // A body may end in a view of a tensor that it made itself and that nobody else can reach: that is no view to the caller.
 static void own_result(Overload* op, PyObject** args, PyObject* result) {
   Tensor* t = as_tensor(result);
-  if (!t->view || Py_REFCNT(as_object(t->view->base)) != 1) return;
+  if (!t->view) return;
+  if (op->results == ResultViews::Hidden) return tape_end_view(t);
+  if (Py_REFCNT(as_object(t->view->base)) != 1) return;
   Tensor* given[32];
   int n = gather_tensors(op, args, given, 32);
   if (n > 32) return;
@@ -162,7 +164,7 @@ static PyObject* run_body(Overload* op, PyObject** args) {
 
 static PyObject* run_python(Overload* op, PyObject** args) {
   PyObject* result = run_body(op, args);
-  if (!result || op->aliases || op->inplace) return result;
+  if (!result || op->results == ResultViews::Kept || op->inplace) return result;
   if (is_tensor(result)) own_result(op, args, result);
   else if (PyTuple_Check(result))
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(result); i++)
@@ -343,6 +345,11 @@ static bool flag(PyObject* dict, const char* name) {
   return o && PyObject_IsTrue(o) == 1;
 }
 
+static long number(PyObject* dict, const char* name) {
+  PyObject* o = PyDict_GetItemString(dict, name);
+  return o && PyLong_Check(o) ? PyLong_AsLong(o) : 0;
+}
+
 // Overload(name, definition, kind, params, **flags)
 static PyObject* overload_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   PyObject *name, *definition, *params;
@@ -366,7 +373,7 @@ static PyObject* overload_new(PyTypeObject* type, PyObject* args, PyObject* kwar
   op->inplace = flag(options.p, "inplace");
   op->records = flag(options.p, "records");
   op->is_view = flag(options.p, "is_view");
-  op->aliases = flag(options.p, "aliases");
+  op->results = static_cast<ResultViews>(number(options.p, "results"));
   PyObject* kept_results = PyDict_GetItemString(options.p, "saves_result");
   op->saves_result = kept_results ? PyLong_AsUnsignedLongLongMask(kept_results) : 0;
   op->keys_numbers = flag(options.p, "keys_numbers");

@@ -29,6 +29,10 @@ enum class Autocast : uint8_t { Unknown, Ignored, Body, Cast };
 
 enum class Kind : uint8_t { Pointwise, Planned, Python };
 
+// Results that the body of a Python op returns as views: those of tensors it made itself become plain tensors, they stay
+// views, or they become plain tensors even where they share an argument's memory.
+enum class ResultViews : uint8_t { Own, Kept, Hidden };
+
 struct Overload {
   PyObject_HEAD
   PyObject* name;                    // "add"
@@ -42,7 +46,7 @@ struct Overload {
   bool inplace;                      // writes args[0] and returns it
   bool records;                      // has a derivative of its own (else its body records)
   bool is_view;
-  bool aliases;                      // results may be views: of an argument, or of a copy the op made of it
+  ResultViews results;               // what becomes of results that are views
   uint64_t saves_result;             // bit i: result i is kept for the derivative; results past 63 go with bit 63
   bool keys_numbers;                 // plans differ for numbers like 2 and 0.5 (see number_class)
   bool has_out;                      // accepts out=

@@ -47,6 +47,7 @@ class OpDefinition:
     custom: ClassVar[bool] = False           # made by rushlight.library: never decomposed
     is_composite: ClassVar[bool] = False     # the op is its body: the dispatcher sees the ops in it
     body: ClassVar[bool] = False             # `run` is written with ops: transforms pass through it
+    views: ClassVar[str | None] = None       # results: "keep" views of tensors the body made (PyTorch's are such), "hide" views of arguments
     batch: ClassVar[str | None] = None       # how vmap runs it: see op/batching.py
     example_ndim: ClassVar[int] = 0          # batch = "fold": dims of one example
     vmap: ClassVar[Callable | None] = None   # vmap(self, level, args, dims): a batching rule of its own, see op/batching.py
@@ -131,9 +132,15 @@ class OpDefinition:
         return _C.Overload(
             self.name, self, self.kind, params,
             run=self.run, vjp=self.positional_vjp(saved), mask_vjp=self.mask_vjp(), inplace=self.is_inplace,
-            records=self.records(), is_view=self.is_view(), aliases="(a" in self.spec.text[self.spec.text.rindex("->") :], saves_result=self.kept_results() if "result" in saved else 0, has_out=self.out and not self.is_inplace,
+            records=self.records(), is_view=self.is_view(), results=self.result_views(), saves_result=self.kept_results() if "result" in saved else 0, has_out=self.out and not self.is_inplace,
             keys_numbers=bool(self.compiled_in),
         )  # fmt: skip
+
+    def result_views(self) -> int:
+        """What becomes of results that are views, as the core counts it: see `views`."""
+        if self.views is None:
+            return int("(a" in self.spec.text[self.spec.text.rindex("->") :])
+        return {"keep": 1, "hide": 2}[self.views]
 
     def kept_results(self) -> int:
         """Bit i is set when the vjp reads result i; the others reach it as None, and may be freed or overwritten."""

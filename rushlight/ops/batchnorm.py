@@ -344,6 +344,7 @@ class FunctionalInstanceNorm(Composite):
     """instance_norm as nn.functional spells it."""
 
     schema = "instance_norm.functional(Tensor input, Tensor? running_mean=None, Tensor? running_var=None, Tensor? weight=None, Tensor? bias=None, bool use_input_stats=True, float momentum=0.1, float eps=1e-05) -> Tensor"
+    views = "keep"
     namespace = "nn.functional"
     method = out = False
 

@@ -432,6 +432,7 @@ class _Plain(Composite):
 
     method = False
     out = False
+    views = "keep"   # of the batch of one that an unbatched input becomes
     dims = 0
 
     def compute(self, input, weight, bias, stride, padding, dilation, groups):
@@ -504,6 +505,7 @@ class _Transposed(Composite):
 
     method = False
     out = False
+    views = "keep"   # of the batch of one that an unbatched input becomes
     dims = 0
 
     def compute(self, input, weight, bias, stride, padding, output_padding, groups, dilation):

@@ -233,7 +233,7 @@ class Pdist(Composite):
             raise RuntimeError(f"pdist only supports non-negative p values, got {p}")
         count = input.shape[0]
         if count < 2:
-            return input.reshape(-1).narrow(0, 0, 0)
+            return input.reshape(-1).narrow(0, 0, 0).clone()
         return find_op("_pdist_forward")(input, p)
 
 

@@ -172,6 +172,7 @@ class Dropout3d(Dropout1d):
     """Zero whole channels of [N, C, D, H, W] or [C, D, H, W] with probability p."""
 
     schema = "dropout3d(Tensor input, float p=0.5, bool training=True, bool inplace=False) -> Tensor"
+    views = "keep"
     dims = (4, 5)
     refuses = False
 

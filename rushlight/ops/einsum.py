@@ -101,7 +101,7 @@ def contract(equation: str, operands: list[Any]) -> Any:
     for c in output:   # an ellipsis dim that no operand has
         if c not in names:
             result, names = result.unsqueeze(0), [c, *names]
-    return result.permute([names.index(c) for c in output])
+    return result if gone and names == output else result.permute([names.index(c) for c in output])
 
 
 def order_of(pairs: list[tuple[Any, list[str]]], output: list[str]) -> list[tuple[int, int]]:

@@ -126,16 +126,6 @@ class Conj(Composite):
         return input.conj()
 
 
-class ConjPhysical(Composite):
-    """`conj` with memory of its own."""
-
-    schema = "_conj_physical(Tensor input) -> Tensor"
-    out = False
-
-    def compute(self, input):
-        return input.conj_physical()
-
-
 class NegView(Composite):
     """`neg`: negation is not delayed here."""
 

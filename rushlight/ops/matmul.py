@@ -322,6 +322,7 @@ class Tensordot(Composite):
     """Product summed over pairs of dimensions."""
 
     schema = "tensordot(Tensor a, Tensor b, any dims=2) -> Tensor"
+    views = "keep"
     method = False
 
     def compute(self, a, b, dims):
@@ -424,6 +425,7 @@ class Bilinear(Composite):
     """input1 and input2 multiplied through one matrix per output, plus bias."""
 
     schema = "bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None) -> Tensor"
+    views = "keep"
     aliases = ("nn.functional.bilinear",)
     method = False
     out = False

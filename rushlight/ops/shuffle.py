@@ -30,6 +30,8 @@ class PixelShuffle(Composite):
             raise RuntimeError(f"pixel_shuffle expects input to have at least 3 dimensions, but got input with {input.ndim} dimension(s)")
         if r <= 0:
             raise RuntimeError(f"pixel_shuffle expects a positive upscale_factor, but got {r}")
+        if r == 1:
+            return input.clone()
         *lead, c, h, w = input.shape
         if c % (r * r):
             raise RuntimeError(f"pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor, but got {c} and {r}")
@@ -52,6 +54,8 @@ class PixelUnshuffle(Composite):
             raise RuntimeError(f"pixel_unshuffle expects input to have at least 3 dimensions, but got input with {input.ndim} dimension(s)")
         if r <= 0:
             raise RuntimeError(f"pixel_unshuffle expects a positive downscale_factor, but got {r}")
+        if r == 1:
+            return input.clone()
         *lead, c, h, w = input.shape
         for label, size in (("height", h), ("width", w)):
             if size % r:

@@ -20,6 +20,7 @@ class Cov(Composite):
     """The covariances of the rows of `input`, whose columns are observations."""
 
     schema = "cov(Tensor input, *, int correction=1, Tensor? fweights=None, Tensor? aweights=None) -> Tensor"
+    views = "keep"
     out = False
 
     def compute(self, input, correction, fweights, aweights):

@@ -38,6 +38,7 @@ class SvdLowrank(Composite):
     """A randomised SVD of rank q of A, or of A - M."""
 
     schema = "svd_lowrank(Tensor A, int? q=6, int? niter=2, Tensor? M=None) -> (Tensor, Tensor, Tensor)"
+    views = "keep"
     method = False
     out = False
 
@@ -53,6 +54,7 @@ class PcaLowrank(Composite):
     """Principal components: the randomised SVD of A with the mean of its rows taken away."""
 
     schema = "pca_lowrank(Tensor A, int? q=None, bool center=True, int niter=2) -> (Tensor, Tensor, Tensor)"
+    views = "keep"
     method = False
     out = False
 

@@ -78,6 +78,7 @@ class LinalgNorm(Composite):
     """A vector norm of all elements or along one dim, or a matrix norm over two."""
 
     schema = "linalg_norm(Tensor A, any ord=None, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor"
+    views = "keep"
     namespace = "linalg"
     method = False
 

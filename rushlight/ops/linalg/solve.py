@@ -374,6 +374,7 @@ class TensorInv(Composite):
     """The inverse of the linear map that a tensor is, from its last dims to its first `ind` dims."""
 
     schema = "linalg_tensorinv(Tensor A, int ind=2) -> Tensor"
+    views = "keep"
     namespace = "linalg"
     method = False
 
@@ -390,6 +391,7 @@ class TensorSolve(Composite):
     """X such that tensordot(A, X) is B; `dims` of A are moved to its end first."""
 
     schema = "linalg_tensorsolve(Tensor A, Tensor B, int[]? dims=None) -> Tensor"
+    views = "keep"
     namespace = "linalg"
     method = False
 

@@ -128,6 +128,7 @@ class Svd(Composite):
     """The older form of linalg.svd, which returns V; without compute_uv U and V are zeros."""
 
     schema = "svd(Tensor input, bool some=True, bool compute_uv=True) -> (Tensor U, Tensor S, Tensor V)"
+    views = "keep"
 
     def compute(self, input, some, compute_uv):
         check_matrix("linalg.svd", input, "input")

@@ -7,13 +7,22 @@ Refuses: building from anything but float32 or float64 parts.
 from __future__ import annotations
 
 from rushlight.loops.expr import COMPLEX
-from rushlight.op import Composite, Pointwise, Promote
+from rushlight.op import Composite, Pointwise, Promote, find_op
 
 
-class ConjPhysical(Pointwise):
-    """The conjugate, written out; a real tensor's copy."""
+class ConjPhysical(Composite):
+    """The conjugate, written out; a real tensor itself."""
 
     schema = "conj_physical(Tensor input) -> Tensor"
+
+    def compute(self, input):
+        return find_op("_conj_physical")(input) if input.dtype.is_complex else input
+
+
+class ConjPhysicalElements(Pointwise):
+    """The conjugate, with memory of its own."""
+
+    schema = "_conj_physical(Tensor input) -> Tensor"
 
     def expr(self, s, x):
         return s.conj(x)

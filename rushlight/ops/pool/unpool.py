@@ -72,6 +72,7 @@ class MaxUnpool1d(MaxUnpool):
     """Max unpooling over one dim."""
 
     schema = "max_unpool1d(Tensor input, Tensor indices, int[1] kernel_size, int[1]? stride=None, int[1] padding=0, int[]? output_size=None) -> Tensor"
+    views = "keep"
     count = 1
 
 

@@ -371,10 +371,11 @@ class Unbind(View):
 
 
 class UnsafeSplit(Composite):
-    """`split`, promising not to write to the parts; here split's parts may be written too."""
+    """`split`, promising not to write to the parts: they share memory with the input and are not its views."""
 
     schema = "unsafe_split(Tensor input, int split_size, int dim=0) -> Tensor[]"
     out = False
+    views = "hide"
 
     def compute(self, input, split_size, dim):
         return input.split(split_size, dim)
@@ -385,6 +386,7 @@ class UnsafeSplitWithSizes(Composite):
 
     schema = "unsafe_split_with_sizes(Tensor input, int[] split_sizes, int dim=0) -> Tensor[]"
     out = False
+    views = "hide"
 
     def compute(self, input, split_sizes, dim):
         return input.split(split_sizes, dim)
@@ -395,6 +397,7 @@ class UnsafeChunk(Composite):
 
     schema = "unsafe_chunk(Tensor input, int chunks, int dim=0) -> Tensor[]"
     out = False
+    views = "hide"
 
     def compute(self, input, chunks, dim):
         return input.chunk(chunks, dim)

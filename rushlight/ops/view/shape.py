@@ -138,13 +138,13 @@ class Flatten(Composite):
 
 
 class Ravel(Composite):
-    """All elements in one dimension."""
+    """All elements in one dimension, next to each other: a copy where they are not."""
 
     schema = "ravel(Tensor(a) input) -> Tensor(a)"
     out = False
 
     def compute(self, input):
-        return input.reshape(-1)
+        return input.contiguous().view(-1)
 
 
 class Unflatten(Composite):
