@@ -1,7 +1,7 @@
 """Every op record of PyTorch under the transforms: `python -m tests.func.sweep`.
 
     vmap    over two examples made of a sample (all tensors batched, then only the first) equals a Python loop
-    jvp     forward mode equals PyTorch's
+    jvp     forward mode equals PyTorch's (of singular and eigenvectors: what their free signs leave)
     pull    vmap of vjp equals a loop over vjp: batched derivative rules
 
 Enters: names of records. Leaves: "pass", "none" (nothing to check: the op is missing, not differentiable, or its result's shape
@@ -163,6 +163,29 @@ def differentiable(record: Any, check: str) -> list[tuple[Any, Any]]:
     return prepared(record, check, torch.float64)
 
 
+def vector_pairs(values: Any, left: Any, right: Any) -> tuple:
+    """The products of the columns that belong to one value, u_k v_k^H: the signs (phases) of vectors, free in each library, cancel."""
+    count = values.shape[-1]
+    return values, left[..., :, None, :count] * right.conj()[..., None, :, :count]
+
+
+# Factors whose vectors are defined up to a sign or phase, by what is defined.
+WITHOUT_PHASES: dict[str, Callable] = {
+    "svd": lambda u, s, v: vector_pairs(s, u, v),
+    "linalg.svd": lambda u, s, vh: vector_pairs(s, u, vh.mH),
+    "svd_lowrank": lambda u, s, v: vector_pairs(s, u, v),
+    "pca_lowrank": lambda u, s, v: vector_pairs(s, u, v),
+    "linalg.eig": lambda values, vectors: vector_pairs(values, vectors, vectors),
+    "linalg.eigh": lambda values, vectors: vector_pairs(values, vectors, vectors),
+}
+
+
+def without_phases(record: Any, op: Callable) -> Callable:
+    """The op, its vectors replaced by what is defined of them."""
+    known = WITHOUT_PHASES.get(record.name)
+    return op if known is None else lambda *args, **kwargs: known(*op(*args, **kwargs))
+
+
 def check_jvp(record: Any) -> None:
     """Forward mode against PyTorch's."""
     if record.name in NOT_DIFFERENTIATED and record.variant_test_name in ("", "prod", "chunked", "chunked_none"):
@@ -177,10 +200,10 @@ def check_jvp(record: Any) -> None:
         torch.manual_seed(3)
         directions = [torch.randn_like(flat[k]) for k in at]
         try:
-            want = torch_jvp(pure(on_its_manifold(record, record.op), tree, torch.Tensor), flat, at, directions)
+            want = torch_jvp(pure(without_phases(record, on_its_manifold(record, record.op)), tree, torch.Tensor), flat, at, directions)
         except Exception:   # noqa: BLE001  PyTorch has no derivative here
             continue
-        call = only_tensors(pure(on_its_manifold(record, ours, function), own, rl.Tensor))
+        call = only_tensors(pure(without_phases(record, on_its_manifold(record, ours, function)), own, rl.Tensor))
         got = seeded(jvp, partial_call(call, mine, at), tuple(mine[k] for k in at), tuple(thing(d) for d in directions))[1]
         kept = [w for w in want if isinstance(w, torch.Tensor)]
         if len(kept) != len(got):
