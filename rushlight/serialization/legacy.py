@@ -17,9 +17,10 @@ from typing import Any
 
 from .. import _C, _utils
 from .._C import UntypedStorage
-from ..storage import TypedStorage
-from . import options
-from .locations import restore_of
+from ..storage import STORAGE_DTYPES, TypedStorage
+from . import names, options
+from .allowed import get_safe_globals
+from .locations import StorageType, restore_of
 from .read import _dtype_of, _text, unpickler_of
 from .restricted import Unpickler as RestrictedUnpickler
 from .sources import FileSource
@@ -93,10 +94,62 @@ class _Stream:
         self.file.seek(here)
         return end - here
 
+    def is_plain(self) -> bool:
+        """Whether no class but those of plain data may be made from the file."""
+        return self._data is not None and not get_safe_globals()
+
+    def tell(self) -> int:
+        return self.file.tell() if self._data is None else self._at
+
+    def seek(self, at: int) -> None:
+        """Go on reading at a place that `tell` gave."""
+        self._at = at
+        if self._data is None:
+            self.file.seek(at)
+
+    def survey(self, storages: Any) -> None:
+        """Name the next pickle's storages and build nothing else of it."""
+        if self._data is None:
+            _Surveyor(self.file, storages, self._args).load()
+            return
+        source = io.BytesIO(memoryview(self._data)[self._at :])
+        _Surveyor(source, storages, self._args).load()
+        self._at += source.tell()
+
     def finish(self) -> None:
         """Leave the file behind what was read: another object may follow."""
         if self._data is not None and (self._raw is not None or isinstance(self.file, io.BytesIO)):
             self.file.seek(self._at)
+
+
+class _Nothing:
+    """What a survey puts in the place of every class, function and object: it takes any argument and keeps none."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None: ...
+    def __call__(self, *args: Any, **kwargs: Any) -> _Nothing:
+        return self
+
+    def __setstate__(self, state: Any) -> None: ...
+    def __setitem__(self, key: Any, value: Any) -> None: ...
+    def add(self, item: Any) -> None: ...
+    def append(self, item: Any) -> None: ...
+    def extend(self, items: Any) -> None: ...
+
+
+class _Surveyor(pickle.Unpickler):
+    """Runs a pickle for the storages it names. No class or function of the file is looked up, so nothing of it runs."""
+
+    def __init__(self, file: Any, storages: Any, load_args: dict) -> None:
+        super().__init__(file, encoding=load_args.get("encoding", "ASCII"))
+        self._storages = storages
+
+    def find_class(self, module: str, name: str) -> Any:
+        if names.is_ours(module) and name in STORAGE_DTYPES:
+            return StorageType(name)
+        return UntypedStorage if names.is_ours(module) and name == "UntypedStorage" else _Nothing
+
+    def persistent_load(self, saved: Any) -> Any:
+        return _Nothing() if isinstance(saved, tuple) and saved and _text(saved[0]) == "module" else self._storages(saved)
 
 
 def _no_storages(saved: Any) -> Any:
@@ -148,6 +201,12 @@ class _Deferred:
             self._views[key] = TypedStorage(wrap_storage=typed.untyped()[offset * width : (offset + size) * width], dtype=typed.dtype)
         return self._views[key]
 
+    def forget(self) -> None:
+        """Begin anew: what was named is named again."""
+        self.by_key.clear()
+        self._views.clear()
+        self._claimed = 0
+
     def fill(self, keys: Any, is_little: bool) -> None:
         """Read the bytes of every storage, in the order of `keys`."""
         for key in keys:
@@ -163,6 +222,26 @@ class _Deferred:
                 host.byteswap(typed.dtype)
             if typed.untyped() != host and typed.device.type != "meta":
                 typed.untyped().copy_(host)
+
+
+def _fill_first(stream: _Stream, storages: _Deferred, is_little: bool) -> int | None:
+    """Read the storages, which follow the object, before it; the place behind them, the stream being where it was.
+
+    An object may read its tensors while it is put together: a Generator takes its state over. Where nothing can do
+    that (only plain data is allowed), or the survey does not understand the pickle, nothing is read: None.
+    """
+    if stream.is_plain():
+        return None
+    start = stream.tell()
+    try:
+        stream.survey(storages)
+        storages.fill(stream.next(), is_little)
+        return stream.tell()
+    except (pickle.UnpicklingError, AttributeError, TypeError, EOFError, LookupError, ValueError, RuntimeError):
+        storages.forget()    # the reading proper says what is wrong, if anything is
+        return None
+    finally:
+        stream.seek(start)
 
 
 def _legacy_load(f: Any, map_location: Any, pickle_module: Any, **pickle_load_args: Any) -> Any:
@@ -182,10 +261,14 @@ def _legacy_load(f: Any, map_location: Any, pickle_module: Any, **pickle_load_ar
     ongoing, before = _utils.ongoing, _utils.ongoing.map_location
     ongoing.map_location, ongoing.unchecked = map_location, []
     try:
+        end = None if options.local.skip_data else _fill_first(stream, storages, is_little)
         made = stream.next(storages)
-        keys = stream.next()
+        if end is not None:
+            stream.seek(end)
+        else:
+            keys = stream.next()
+            storages.fill(() if options.local.skip_data else keys, is_little)
         if not options.local.skip_data:
-            storages.fill(keys, is_little)
             _utils._validate_loaded_sparse_tensors()
     finally:
         ongoing.map_location, ongoing.unchecked = before, None

@@ -3,6 +3,8 @@
 import collections
 import io
 import pickle
+import subprocess
+import sys
 import warnings
 
 import pytest
@@ -174,3 +176,35 @@ def test_quantized_tensors_are_refused_clearly():
         file.seek(0)
         with pytest.raises((RuntimeError, AttributeError), match="[Qq]uant|QInt8"):
             rushlight.load(file, weights_only=weights_only)
+
+
+def test_an_op_can_be_allowed():
+    """A transformer keeps its activation, a function, among its attributes."""
+    layer = rushlight.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+    file = saved(layer)
+    nn = rushlight.nn
+    classes = [nn.TransformerEncoderLayer, nn.MultiheadAttention, nn.modules.linear.NonDynamicallyQuantizableLinear, nn.Linear, nn.Dropout, nn.LayerNorm]
+    with pytest.raises(pickle.UnpicklingError, match=r"nn\.functional\.relu"), serialization.safe_globals(classes):
+        rushlight.load(file)
+    file.seek(0)
+    with serialization.safe_globals([*classes, nn.functional.relu]):
+        again = rushlight.load(file)
+    assert again.activation is nn.functional.relu
+    x = rushlight.rand(2, 3, 8)
+    assert rushlight.equal(again.eval()(x), layer.eval()(x))
+
+
+FRESH = """
+import sys
+import rushlight as torch
+allowed = [torch.nn.functional.relu, torch.nn.Sequential]    # the first use of either name in this process
+with torch.serialization.safe_globals(allowed):
+    assert torch.load(sys.argv[1]).activation is torch.nn.functional.relu
+"""
+
+
+def test_an_op_can_be_allowed_before_anything_used_it(tmp_path):
+    module = rushlight.nn.Sequential()
+    module.activation = rushlight.nn.functional.relu
+    rushlight.save(module, tmp_path / "module.pt")
+    subprocess.run([sys.executable, "-c", FRESH, str(tmp_path / "module.pt")], check=True)
