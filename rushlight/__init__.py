@@ -138,6 +138,11 @@ nan = inf - inf
 pi = 3.141592653589793
 e = 2.718281828459045
 newaxis = None
+has_lapack = has_openmp = has_spectral = True
+has_mkl = False
+legacy_contiguous_format = contiguous_format
+StorageBase = UntypedStorage
+bit = _C.uint1
 
 op.publish(Tensor)
 _homes.settle_module(_C)
@@ -166,6 +171,7 @@ _SUBPACKAGES = frozenset((
     "backends",
     "ao",
     "codegen",
+    "classes",
     "compat",
     "compiler",
     "cpu",
@@ -192,8 +198,10 @@ _SUBPACKAGES = frozenset((
     "multiprocessing",
     "nested",
     "nn",
+    "numa",
     "onnx",
     "optim",
+    "monitor",
     "package",
     "profiler",
     "quantization",
@@ -205,6 +213,7 @@ _SUBPACKAGES = frozenset((
     "sparse",
     "special",
     "testing",
+    "torch_version",
     "types",
     "utils",
     "version",
@@ -216,8 +225,10 @@ _SUBPACKAGES = frozenset((
 _LAZY_NAMES = {
     "vmap": "func", "compile": "compiler", "SymInt": "fake", "SymFloat": "fake", "SymBool": "fake", "OutOfMemoryError": "cuda", "AcceleratorError": "cuda",
     "TorchVersion": "version", **dict.fromkeys(("PyTorchFileReader", "PyTorchFileWriter", "DispatchKey", "DisableTorchFunctionSubclass"), "core_names"),
+    "GradScaler": "amp", "DisableTorchFunction": "core_names", "DispatchKeySet": "core_names", "FileCheck": "testing._file_check", "fork": "jit", "wait": "jit",
+    "ThroughputBenchmark": "utils.throughput_benchmark",
     "cond": "control_flow", "while_loop": "control_flow", "Stream": "streams", "Event": "streams", "get_device_module": "accelerator",
-    "save": "serialization", "load": "serialization", **dict.fromkeys(_STORAGE_NAMES, "storage"),
+    "save": "serialization", "load": "serialization", **dict.fromkeys((*_STORAGE_NAMES, "Storage"), "storage"),
     "einsum": "ops.einsum", "get_printoptions": "printing", "set_printoptions": "printing",
     "autocast": "amp", "Future": "futures", "ScriptModule": "jit", "ScriptFunction": "jit",
     **dict.fromkeys((
@@ -229,4 +240,4 @@ _LAZY_NAMES = {
     ), "dispatch.autocast"),
 }
 
-__getattr__, __dir__ = _late.names(globals(), _LAZY_NAMES, _SUBPACKAGES)
+__getattr__, __dir__ = _late.names(globals(), _LAZY_NAMES, _SUBPACKAGES, rest=("rare", "qschemes", "unbuilt"))

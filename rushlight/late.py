@@ -9,12 +9,15 @@ start. Refuses: names that nobody has, with Python's usual error.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
 
 
-def names(package: dict, sources: Mapping[str, str], files: Iterable[str] = ()) -> tuple[Callable, Callable]:
-    """(`__getattr__`, `__dir__`) for a package: `sources` maps its late names to files, `files` are late themselves."""
+def names(package: dict, sources: Mapping[str, str], files: Iterable[str] = (), rest: Sequence[str] = ()) -> tuple[Callable, Callable]:
+    """(`__getattr__`, `__dir__`) for a package: `sources` maps its late names to files, `files` are late themselves.
+
+    `rest` are files asked in turn for what is in neither: those of names that hardly any program uses, listed in their `NAMES`.
+    """
     where, files = package["__package__"], frozenset(files)
 
     def get(name: str) -> object:
@@ -25,10 +28,15 @@ def names(package: dict, sources: Mapping[str, str], files: Iterable[str] = ()) 
             return package[name]
         if name in files:
             return import_module(f".{name}", where)
+        for file in () if name.startswith("_") else rest:
+            module = import_module(f".{file}", where)
+            if name in module.NAMES:
+                package[name] = getattr(module, name)
+                return package[name]
         raise AttributeError(f"module {package['__name__']!r} has no attribute {name!r}")
 
     def list_names() -> list[str]:
-        return sorted({*package, *sources, *files})
+        return sorted({*package, *sources, *files, *(name for file in rest for name in import_module(f".{file}", where).NAMES)})
 
     return get, list_names
 

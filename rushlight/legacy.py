@@ -97,6 +97,28 @@ def _legacy_type(name: str, dtype: _C.dtype) -> LegacyType:
 TYPES: dict[str, LegacyType] = {f"{dtype.legacy_name}Tensor": _legacy_type(dtype.legacy_name, dtype) for dtype in _DTYPES}
 
 
+class CudaLegacyType(LegacyType):
+    """The type of `cuda.FloatTensor` and its like: instances are tensors of that dtype on a CUDA device."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, Tensor) and instance.dtype is cls.dtype and instance.device.type == "cuda"
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Tensor:
+        raise TypeError(f"cuda.{cls.__name__}: there is no CUDA device here (Torch not compiled with CUDA enabled)")
+
+    def __repr__(cls) -> str:
+        return f"<class '{_C.get_display_module()}.cuda.{cls.__name__}'>"
+
+
+def cuda_types(module: str) -> dict[str, LegacyType]:
+    """The types of tensors on a CUDA device, by name."""
+    return {name: CudaLegacyType(name, (), {"dtype": kind.dtype, "__module__": module, "is_cuda": True})
+            for name, kind in TYPES.items() if name not in _HOST_ONLY}  # fmt: skip
+
+
+_HOST_ONLY = ("ComplexDoubleTensor", "ComplexFloatTensor")
+
+
 def type_name(t: Tensor) -> str:
     """PyTorch's name of a tensor's type, such as 'rushlight.FloatTensor'."""
     where = ("quantized." if t.dtype in _QUANTIZED else "") + ("" if t.is_cpu else f"{t.device.type}.")
@@ -107,12 +129,16 @@ def as_type(self: Tensor, dtype: Any = None, non_blocking: bool = False, **kwarg
     """`x.type()`: the type's name; `x.type(what)`: the tensor cast to a dtype, a legacy type or the name of one."""
     if dtype is None:
         return type_name(self)
+    if isinstance(dtype, CudaLegacyType):
+        return self.to("cuda", dtype.dtype)
     if isinstance(dtype, LegacyType):
         dtype = dtype.dtype
     if isinstance(dtype, str):
         name = dtype.rpartition(".")[2]
         if name not in TYPES:
             raise ValueError(f"invalid type: '{dtype}'")
+        if ".cuda." in dtype:
+            return self.to("cuda", TYPES[name].dtype)
         dtype = TYPES[name].dtype
     if dtype is Tensor:
         dtype = _C.get_default_dtype()

@@ -533,3 +533,28 @@ def _check_fake(definition: CustomOp, args: tuple, kwargs: dict[str, Any]) -> No
     for r, f in pairs:
         if isinstance(r, Tensor) and (r.shape != f.shape or r.dtype is not f.dtype or r.stride() != f.stride()):
             raise RuntimeError(f"the fake gave {f.dtype.name}{list(f.shape)} strides {f.stride()}, the op {r.dtype.name}{list(r.shape)} strides {r.stride()}")
+
+
+def impl_abstract(qualname: str, func: Callable | None = None, *, lib: Library | None = None, _stacklevel: int = 1) -> Any:
+    """The older name of `register_fake`."""
+    return register_fake(qualname, func, lib=lib, _stacklevel=_stacklevel + 1)
+
+
+def get_kernel(op: Any, dispatch_key: Any) -> Callable:
+    """The function registered for an op under a key."""
+    name = op if isinstance(op, str) else getattr(op, "_qualname", None) or op.name
+    key = parse_key(dispatch_key) if isinstance(dispatch_key, str) else dispatch_key
+    found = table.find(name, key)
+    if found is None:
+        raise RuntimeError(f"get_kernel: no kernel is registered for {name} under {dispatch_key}")
+    return found
+
+
+def triton_op(name: str, fn: Callable | None = None, /, *, mutates_args: str | Iterable[str], schema: str | None = None) -> Callable:
+    """Refused: an op made of Triton kernels, which need a GPU."""
+    raise NotImplementedError("triton_op: there is no GPU to run Triton kernels on. Use custom_op.")
+
+
+def wrap_triton(triton_kernel: Callable, /) -> Any:
+    """Refused: a Triton kernel in a graph."""
+    raise NotImplementedError("wrap_triton: there is no GPU to run Triton kernels on")

@@ -6,7 +6,7 @@ import contextlib
 import functools
 import sys
 import types
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from . import _C
@@ -287,3 +287,15 @@ def install() -> None:
     Tensor.__torch_function__ = classmethod(default_torch_function)
     Tensor.__torch_dispatch__ = _C._disabled_torch_function_impl
     Tensor._make_wrapper_subclass = staticmethod(make_wrapper_subclass)
+
+
+def redispatch_function(func: Callable, types: Any, args: tuple, kwargs: dict[str, Any] | None) -> Any:
+    """Call a function from inside a `__torch_function__` without asking the overrides of its arguments again."""
+    with DisableTorchFunctionSubclass():
+        return func(*args, **(kwargs or {}))
+
+
+@contextlib.contextmanager
+def enable_reentrant_dispatch() -> Iterator[None]:
+    """Within a `__torch_dispatch__`, let ops ask modes and subclasses again. Here they always do."""
+    yield

@@ -425,6 +425,24 @@ def legacy_class(name: str) -> type:
 _legacy: dict[str, type] = {}
 
 
+class _CudaStorageMeta(_LegacyStorageMeta):
+    """The type of `cuda.FloatStorage` and its like: typed storages of that dtype on a CUDA device are instances."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return type(instance) is TypedStorage and instance.dtype is cls.dtype and instance.device.type == "cuda"
+
+    def __call__(cls, *args: Any, wrap_storage: UntypedStorage | None = None) -> TypedStorage:
+        raise AssertionError(f"cuda.{cls.__name__}: there is no CUDA device here (Torch not compiled with CUDA enabled)")
+
+    def __repr__(cls) -> str:
+        return f"<class '{_C.get_display_module()}.cuda.{cls.__name__}'>"
+
+
+def cuda_storages(module: str) -> dict[str, type]:
+    """The classes of storages on a CUDA device, by name."""
+    return {name: _CudaStorageMeta(name, (TypedStorage,), {"dtype": dtype, "__module__": module, "is_cuda": True}) for name, dtype in STORAGE_DTYPES.items()}
+
+
 # --- names of PyTorch's module --------------------------------------------------------------------------------------------
 
 
@@ -458,4 +476,6 @@ def _warn_typed_storage_removal(stacklevel: int = 2) -> None:
 def __getattr__(name: str) -> Any:
     if name in STORAGE_DTYPES:
         return legacy_class(name)
+    if name == "Storage":     # the class of storages of the usual dtype
+        return legacy_class("FloatStorage")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -79,6 +79,11 @@ def _set_data(self: Tensor, value: Any) -> None:
     _C.set_data(self, value)
 
 
+def _set_grad_dtype(self: Tensor, value: Any) -> None:
+    if value is not self.dtype:
+        raise NotImplementedError(f"grad_dtype: gradients have the dtype of their tensor ({self.dtype}) here, got {value}")
+
+
 def _check_resizable(self: Tensor) -> None:
     if self.requires_grad:
         raise RuntimeError("cannot resize variables that require grad")
@@ -221,8 +226,27 @@ _METHODS: dict[str, Any] = {
     "resolve_neg": lambda self: self, "has_names": lambda self: False,
 }  # fmt: skip
 
+# Methods of `rare`, in place when first looked up.
+_RARE = (
+    "storage_type const_data_ptr resize resize_as module_load index xpu mtia ipu to_mkldnn dequantize smm sspaddmm resize_as_sparse_ int_repr "
+    "q_per_channel_axis q_per_channel_scales q_per_channel_zero_points q_scale q_zero_point qscheme"
+)
+
+
+class _Rare:
+    """A method that stands in `rare`, until it is first looked up."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __get__(self, instance: Tensor | None, owner: type) -> Any:
+        method = import_module(".rare", __package__).METHODS[self.name]
+        setattr(Tensor, self.name, method)
+        return method.__get__(instance, owner)
+
+
 # What a strided tensor on cpu, meta or a plug-in device never is.
-_NEVER = ("is_cuda", "is_sparse", "is_sparse_csr", "is_quantized", "is_mkldnn", "is_nested", "is_xla", "is_xpu", "is_mps", "is_vulkan", "is_ipu", "is_hpu", "is_mtia")
+_NEVER = ("is_cuda", "is_sparse", "is_sparse_csr", "is_quantized", "is_mkldnn", "is_nested", "is_xla", "is_xpu", "is_mps", "is_vulkan", "is_ipu", "is_hpu", "is_mtia", "is_maia", "volatile")
 
 # Transposes without arguments are attributes.
 _PROPERTIES: dict[str, property] = {
@@ -233,6 +257,7 @@ _PROPERTIES: dict[str, property] = {
     "mH": property(lambda self: self.adjoint(), doc="the conjugate transpose of the last two dims"),
     "real": property(lambda self: find_op("real")(self), lambda self, value: find_op("real")(self).copy_(value), doc="the real parts"),
     "imag": property(lambda self: find_op("imag")(self), lambda self, value: find_op("imag")(self).copy_(value), doc="the imaginary parts"),
+    "grad_dtype": property(lambda self: self.dtype, _set_grad_dtype, doc="the dtype of the gradient"),
     "names": property(lambda self: (None,) * self.ndim),
     "is_sparse_csc": property(lambda self: False),
 }  # fmt: skip
@@ -242,6 +267,8 @@ def install() -> None:
     """Put the methods of this module on the Tensor type."""
     for name, method in (*functions.METHODS.items(), *_METHODS.items(), *_PROPERTIES.items()):
         setattr(Tensor, name, method)
+    for name in _RARE.split():
+        setattr(Tensor, name, _Rare(name))
     for name in _NEVER:
         setattr(Tensor, name, False)
     Tensor.__new__ = staticmethod(legacy.new_tensor_object)

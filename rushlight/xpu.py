@@ -8,3 +8,4 @@ globals().update(absent_device("torch.xpu", "XPU", (
     "is_tf32_supported make_graphed_callables max_memory_reserved memory_snapshot memory_stats memory_stats_as_nested_dict memory_usage power_draw "
     "reset_accumulated_memory_stats set_per_process_memory_fraction set_stream temperature use_mem_pool utilization"
 )))
+default_generators: tuple = ()

@@ -10,6 +10,7 @@ from .anomaly_mode import detect_anomaly, set_detect_anomaly
 from .backward import backward, grad, tensor_backward
 from .grad_mode import (
     enable_grad,
+    enforce_grad_layout_policy,
     inference_mode,
     is_grad_enabled,
     is_inference_mode_enabled,
@@ -28,6 +29,6 @@ _C._autograd_callbacks["tensor_backward"] = tensor_backward
 # Rarely needed: kept out of start-up.
 __getattr__, __dir__ = late.names(
     globals(),
-    {"Function": "function", "Node": "graph", "gradgradcheck": "gradcheck", "GradcheckError": "gradcheck"},
-    files=("forward_ad", "function", "functional", "gradcheck", "graph", "profiler"),
+    {"Function": "function", "Node": "graph", "gradgradcheck": "gradcheck", "GradcheckError": "gradcheck", "NestedIOFunction": "function"},
+    files=("forward_ad", "function", "functional", "gradcheck", "graph", "profiler", "variable"),
 )

@@ -166,3 +166,21 @@ class set_multithreading_enabled(ModeContext):  # noqa: N801
 
     def clone(self) -> set_multithreading_enabled:
         return set_multithreading_enabled(self.mode)
+
+
+class enforce_grad_layout_policy(ModeContext):  # noqa: N801 (PyTorch's name)
+    """Whether a gradient is laid out as its tensor is. Here it always is: asking for that changes nothing, anything else is refused."""
+
+    def __init__(self, enable: bool = True) -> None:
+        if not enable:
+            raise NotImplementedError("enforce_grad_layout_policy: gradients are laid out as their tensors here, and that cannot be turned off")
+        self.enable = enable
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *exc: Any) -> None:
+        pass
+
+    def clone(self) -> enforce_grad_layout_policy:
+        return enforce_grad_layout_policy(self.enable)

@@ -411,6 +411,36 @@ def random_like(o: Any, rng: random.Random, non_contiguous: bool) -> Any:
     return made.requires_grad_()
 
 
+def get_numerical_jacobian(fn: Callable, inputs: Any, target: Any = None, eps: float = 1e-3, grad_out: float = 1.0) -> list[Any]:
+    """The Jacobian of the only output of `fn(inputs)` by differences, one matrix (inputs by outputs) for each input in `target`."""
+    if grad_out != 1.0:
+        raise ValueError(f"get_numerical_jacobian: expected grad_out to be 1.0, got {grad_out}")
+    inputs = inputs if isinstance(inputs, tuple) else (inputs,)
+    wanted = differentiable(inputs) if target is None else as_outputs(target)
+    return [_matrix(numerical(lambda *given: fn(given), inputs, x, eps)[0], x) for x in wanted]
+
+
+def get_numerical_jacobian_wrt_specific_input(fn: Callable, input_idx: int, inputs: Any, outputs: Any, eps: float, input: Any = None,
+                                              is_forward_ad: bool = False) -> tuple[Any, ...]:  # fmt: skip
+    """The Jacobians of every output for one input, by differences."""
+    x = inputs[input_idx] if input is None else input
+    return tuple(_matrix(m, x) for m in numerical(fn, inputs, x, eps))
+
+
+def get_analytical_jacobian(inputs: Any, output: Any, nondet_tol: float = 0.0, grad_out: float = 1.0) -> tuple[Any, bool, bool, bool]:
+    """(the Jacobians of `output` by backward, whether backward repeats itself, whether sizes and dtypes of gradients fit)."""
+    if grad_out != 1.0:
+        raise ValueError(f"get_analytical_jacobian: expected grad_out to be 1.0, got {grad_out}")
+    wanted = differentiable(as_outputs(inputs))
+    first, second = analytical(output, wanted), analytical(output, wanted)
+    reentrant = all(abs(a - b) <= nondet_tol for m, n in zip(first, second, strict=True) for r, q in zip(m, n, strict=True) for a, b in zip(r, q, strict=True))
+    return tuple(_matrix(m, x) for m, x in zip(first, wanted, strict=True)), reentrant, True, True
+
+
+def _matrix(rows: Matrix, like: Any) -> Any:
+    return _C.from_data([list(row) for row in rows], like.dtype, like.device)
+
+
 class _CallableModule(types.ModuleType):
     """PyTorch's `autograd.gradcheck` is both a module and the function in it."""
 

@@ -146,3 +146,29 @@ def iter_graph(roots: Iterable[Any]) -> Iterator[Any]:
         seen.add(id(node))
         yield node
         queue.extend(next_node for next_node, _ in node.next_functions if next_node is not None)
+
+
+_stream_settings = {"override": False, "warn": True}
+
+
+def set_override_stale_capture_stream(enabled: bool) -> None:
+    """What backward does with a stream left over from a capture; kept, since there are no streams here to be left over."""
+    _stream_settings["override"] = bool(enabled)
+
+
+def set_warn_on_accumulate_grad_stream_mismatch(enabled: bool) -> None:
+    """Whether gradients that arrive on another stream are warned about; kept, since everything runs on one."""
+    _stream_settings["warn"] = bool(enabled)
+
+
+def region_activation_memory_budget(budget: float) -> Any:
+    """Refused: how much the compiler may keep for backward in a region. There is no such compiler yet."""
+    raise NotImplementedError("region_activation_memory_budget: it steers the compiler's choice of what to save, which is not written yet")
+
+
+def __getattr__(name: str) -> Any:
+    if name == "allow_mutation_on_saved_tensors":
+        from .mutation import allow_mutation_on_saved_tensors
+
+        return allow_mutation_on_saved_tensors
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -179,3 +179,41 @@ def sdp_kernel(enable_flash: bool = True, enable_math: bool = True, enable_mem_e
     finally:
         _attention.ENABLED.clear()
         _attention.ENABLED.update(before)
+
+
+def preferred_rocm_fa_library(backend: Any = None) -> str:
+    """The flash attention library of AMD's GPUs: none is here, and none can be chosen."""
+    if backend is not None and str(backend).lower() != "default":
+        raise RuntimeError(f"preferred_rocm_fa_library: there is no ROCm device, so that {backend!r} cannot be chosen")
+    return "default"
+
+
+def blas_workspace_size() -> int:
+    """Bytes that CUDA's matrix products keep for themselves: none."""
+    return 0
+
+
+cublas_workspace_size = cublaslt_workspace_size = blas_workspace_size
+
+
+class cuFFTPlanCacheAttrContextProp:  # noqa: N801 - PyTorch's name
+    """An attribute of the plan cache, read by one function and written by another."""
+
+    def __init__(self, getter: Any, setter: Any) -> None:
+        self.getter, self.setter = getter, setter
+
+    def __get__(self, obj: Any, objtype: Any) -> Any:
+        return self.getter(obj.device_index)
+
+    def __set__(self, obj: Any, val: Any) -> None:
+        if isinstance(self.setter, str):
+            raise RuntimeError(self.setter)
+        self.setter(obj.device_index, val)
+
+
+class SDPAParams:
+    """The arguments of an attention, for asking which form may compute it."""
+
+    def __init__(self, query: Any, key: Any, value: Any, attn_mask: Any, dropout: float, is_causal: bool, enable_gqa: bool) -> None:
+        self.query, self.key, self.value, self.attn_mask = query, key, value, attn_mask
+        self.dropout, self.is_causal, self.enable_gqa = dropout, is_causal, enable_gqa

@@ -11,6 +11,8 @@ from typing import Any, NoReturn
 
 from .. import _C, late
 from ..absent import absent_names
+from ..legacy import cuda_types
+from ..storage import cuda_storages
 
 default_generators: tuple[Any, ...] = ()
 has_half = True
@@ -112,12 +114,24 @@ def ipc_collect() -> None:
     """Collect device memory shared with other processes (there is none)."""
 
 
+def host_memory_stats() -> dict[str, Any]:
+    """Counters of the allocator of pinned host memory."""
+    return {}
+
+
+def host_memory_stats_as_nested_dict() -> dict[str, Any]:
+    """The same, nested."""
+    return {}
+
+
 def memory_stats(device: Any = None) -> dict[str, Any]:
     """Counters of the device allocator."""
     return {}
 
 
-memory_stats_as_nested_dict = memory_stats
+def memory_stats_as_nested_dict(device: Any = None) -> dict[str, Any]:
+    """The same, nested."""
+    return {}
 
 
 def memory_allocated(device: Any = None) -> int:
@@ -125,7 +139,16 @@ def memory_allocated(device: Any = None) -> int:
     return 0
 
 
-max_memory_allocated = memory_reserved = max_memory_reserved = memory_cached = max_memory_cached = memory_allocated
+def _no_memory(name: str) -> Any:
+    def count(device: Any = None) -> int:
+        return 0
+
+    count.__name__ = count.__qualname__ = name
+    count.__doc__ = "Bytes of device memory: there are none."
+    return count
+
+
+globals().update({name: _no_memory(name) for name in ("max_memory_allocated", "memory_reserved", "max_memory_reserved", "memory_cached", "max_memory_cached")})
 
 
 class device:
@@ -177,11 +200,12 @@ def stream(stream: Any) -> StreamContext:
     return StreamContext(stream)
 
 
-def _needs_device(name: str) -> Any:
+def _needs_device(name: str, module: str = __name__) -> Any:
     def refuse(*args: Any, **kwargs: Any) -> NoReturn:
         _no_device(name)
 
     refuse.__name__ = refuse.__qualname__ = name
+    refuse.__module__ = module
     refuse.__doc__ = f"Needs a CUDA device, of which there is none: raises AssertionError. ({name})"
     return refuse
 
@@ -191,7 +215,9 @@ _DEVICE_FUNCTIONS = (
     "get_device_properties get_rng_state set_rng_state initial_seed mem_get_info memory_summary memory_snapshot reset_peak_memory_stats "
     "reset_max_memory_allocated reset_max_memory_cached reset_accumulated_memory_stats set_per_process_memory_fraction list_gpu_processes "
     "utilization temperature power_draw clock_rate memory_usage can_device_access_peer current_blas_handle cudart caching_allocator_alloc "
-    "caching_allocator_delete get_allocator_backend graph_pool_handle make_graphed_callables get_sync_debug_mode set_sync_debug_mode"
+    "caching_allocator_delete get_allocator_backend graph_pool_handle make_graphed_callables get_sync_debug_mode set_sync_debug_mode "
+    "caching_allocator_disabled caching_allocator_enable change_current_allocator check_error current_solver_handle device_memory_used "
+    "get_per_process_memory_fraction get_stream_from_external reset_accumulated_host_memory_stats reset_peak_host_memory_stats"
 )
 globals().update({name: _needs_device(name) for name in _DEVICE_FUNCTIONS.split()})
 globals().update(absent_names("torch.cuda", "there is no CUDA device support yet",
@@ -202,4 +228,13 @@ def _is_in_bad_fork() -> bool:
     return False
 
 
-__getattr__, __dir__ = late.names(globals(), {}, ("amp",))
+class cudaStatus:  # noqa: N801 - PyTorch's name
+    """Answers of the CUDA runtime."""
+
+    SUCCESS = 0
+    ERROR_NOT_READY = 34
+
+
+globals().update(cuda_types(__name__))
+globals().update(cuda_storages(__name__))
+__getattr__, __dir__ = late.names(globals(), {}, ("amp", "comm", "gds", "graphs", "green_contexts", "jiterator", "memory", "nccl", "nvtx", "profiler", "random", "sparse", "streams", "tunable"))

@@ -1,11 +1,13 @@
 """rushlight.func: functions of functions. Derivatives, batching and stateless calls that compose in any order."""
 
+from .batch_norm import replace_all_batch_norm_modules_
 from .derivatives import grad, grad_and_value, hessian, jacfwd, jacrev, jvp, linearize, vjp
 from .functionalization import functionalize
+from .rearranging import rearrange
 from .stateless import debug_unwrap, functional_call, stack_module_state
 from .vectorize import vmap
 
 __all__ = [
     "debug_unwrap", "functional_call", "functionalize", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize",
-    "stack_module_state", "vjp", "vmap",
+    "rearrange", "replace_all_batch_norm_modules_", "stack_module_state", "vjp", "vmap",
 ]  # fmt: skip

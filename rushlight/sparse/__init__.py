@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from .. import _C
+from ..absent import absent_names
 from ..op import find_op
 from ..ops.sparse.construct import always_check
 from ..ops.sparse.container import SparseTensor
@@ -148,3 +149,7 @@ def solve(*args: Any, **kwargs: Any) -> NoReturn:
 def to_sparse_semi_structured(*args: Any, **kwargs: Any) -> NoReturn:
     """Not supported."""
     raise NotImplementedError("sparse.to_sparse_semi_structured: 2:4 sparsity needs a CUDA device, which this version does not have")
+
+
+globals().update(absent_names("torch.sparse", "semi-structured sparse tensors need a GPU",
+                              "SparseSemiStructuredTensor SparseSemiStructuredTensorCUSPARSELT SparseSemiStructuredTensorCUTLASS"))

@@ -20,13 +20,24 @@ from .. import _C
 from ..autograd import Function, backward, enable_grad, no_grad
 from ..autograd.graph import saved_tensors_hooks
 from ..dispatch import autocast
-from .checkpoint_policy import CheckpointPolicy, OpLog, SelectiveCheckpointContext, create_selective_checkpoint_contexts
+from ..dispatch.namespaces import namespace
+from .checkpoint_policy import (
+    _IGNORED,
+    CheckpointPolicy,
+    OpLog,
+    SelectiveCheckpointContext,
+    create_selective_checkpoint_contexts,
+)
 
 __all__ = [
     "CheckpointError", "CheckpointFunction", "CheckpointPolicy", "DefaultDeviceType", "SelectiveCheckpointContext", "check_backward_validity",
     "checkpoint", "checkpoint_sequential", "create_selective_checkpoint_contexts", "detach_variable", "get_device_states", "noop_context_fn",
     "set_checkpoint_debug_enabled", "set_checkpoint_early_stop", "set_device_states",
 ]  # fmt: skip
+
+
+# Ops that selective checkpointing neither keeps nor expects again.
+SAC_IGNORED_OPS = {getattr(namespace("aten"), name).default for name in sorted(_IGNORED)}
 
 
 class CheckpointError(RuntimeError):
@@ -358,3 +369,22 @@ def _chained(steps: Sequence[Callable]) -> Callable:
         return x
 
     return run
+
+
+class GraphExecGroup:
+    """Backward passes that belong together. PyTorch lets them share what is recomputed; here each recomputes for itself, to the same values."""
+
+    _current: GraphExecGroup | None = None
+
+    def __enter__(self) -> GraphExecGroup:
+        if GraphExecGroup._current is not None:
+            raise RuntimeError("GraphExecGroup: one is entered already, and groups cannot be nested")
+        GraphExecGroup._current = self
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        GraphExecGroup._current = None
+
+    @classmethod
+    def _get_current_group(cls) -> GraphExecGroup | None:
+        return cls._current

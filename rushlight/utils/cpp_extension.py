@@ -36,6 +36,23 @@ CppExtension, CUDAExtension, SyclExtension = _refuse("CppExtension"), _refuse("C
 load, load_inline = _refuse("load"), _refuse("load_inline")
 include_paths, library_paths = _refuse("include_paths"), _refuse("library_paths")
 get_compiler_abi_compatibility_and_version = _refuse("get_compiler_abi_compatibility_and_version")
+remove_extension_h_precompiler_headers = _refuse("remove_extension_h_precompiler_headers")
+
+
+def get_cxx_compiler() -> str:
+    """The command of the C++ compiler."""
+    return os.environ.get("CXX", "c++")
+
+
+def check_compiler_is_gcc(compiler: str) -> bool:
+    """Whether a compiler is GCC, by what it says of itself."""
+    import subprocess
+
+    try:
+        said = subprocess.run([compiler, "-v"], capture_output=True, text=True, check=False, env={**os.environ, "LC_ALL": "C"})
+    except OSError:
+        return False
+    return "gcc version" in said.stderr + said.stdout
 
 
 def check_compiler_ok_for_platform(compiler: str) -> bool:

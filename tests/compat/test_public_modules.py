@@ -26,7 +26,7 @@ def _definitions() -> dict[str, tuple[object, object]]:
         here = ours(module)
         for name in names if here is not None else ():
             theirs, mine = getattr(torch_modules()[module], name, None), getattr(here, name, None)
-            if callable(theirs) and isinstance(getattr(theirs, "__module__", None), str) and mine is not None and not hasattr(mine, "_absent_reason"):
+            if callable(theirs) and hasattr(mine, "__module__") and isinstance(getattr(theirs, "__module__", None), str) and mine is not None and not hasattr(mine, "_absent_reason"):
                 found[f"{module}.{name}"] = theirs, mine
     return found
 
@@ -47,8 +47,9 @@ def test_definitions_name_the_modules_pytorch_names() -> None:
 DIFFER = {
     "torch.types.Storage",     # an alias of UntypedStorage here, a protocol of its own there
     "torch.futures.Future", "torch.Future",
-    "torch.autograd.Variable",
-    "torch.multiprocessing.Pool", "torch.utils.benchmark.timer",
+    "torch.autograd.Variable", "torch.autograd.variable", "torch.autograd.variable.Variable", "torch.autograd.variable.VariableMeta",
+    "torch.JITException", "torch.fork", "torch.wait", "torch.ThroughputBenchmark", "torch.thread_safe_generator",
+    "torch.multiprocessing.Pool", "torch.utils.benchmark.utils.timer.timer", "torch.utils.benchmark.timer",
 }
 
 

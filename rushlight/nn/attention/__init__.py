@@ -57,3 +57,45 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = ["SDPBackend", "WARN_FOR_UNFUSED_KERNELS", "sdpa_kernel"]
+
+# --- other implementations of flash attention -------------------------------------------------------------------------------
+
+_impls: dict[str, Any] = {"FA3": None, "FA4": None}
+_active: list[tuple[str, Any]] = []
+
+
+def register_flash_attention_impl(impl: str, *, register_fn: Any) -> None:
+    """Make an implementation known; `register_fn()` puts it in place and may answer with a handle whose `remove()` takes it away."""
+    _impls[impl] = register_fn
+
+
+def list_flash_attention_impls() -> list[str]:
+    """The names of all that are known."""
+    return sorted(_impls)
+
+
+def current_flash_attention_impl() -> str | None:
+    """The name of the one put in place, if any."""
+    return _active[-1][0] if _active else None
+
+
+def activate_flash_attention_impl(impl: str) -> None:
+    """Put a known implementation in place."""
+    if impl not in _impls:
+        raise ValueError(f"activate_flash_attention_impl: expected one of {list_flash_attention_impls()}, got {impl!r}")
+    if _impls[impl] is None:
+        raise ModuleNotFoundError(f"activate_flash_attention_impl: {impl} is a CUDA library that is not here")
+    restore_flash_attention_impl(_raise_warn=False)
+    _active.append((impl, _impls[impl]()))
+
+
+def restore_flash_attention_impl(_raise_warn: bool = True) -> None:
+    """Take the implementation put in place away again."""
+    if not _active and _raise_warn:
+        import warnings
+
+        warnings.warn("restore_flash_attention_impl: none was put in place", stacklevel=2)
+    for _, handle in _active:
+        if handle is not None:
+            handle.remove()
+    _active.clear()

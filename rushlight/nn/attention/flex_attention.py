@@ -12,7 +12,7 @@ import inspect
 import math
 import warnings
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 from ... import _C
 from ...func import vmap
@@ -302,3 +302,23 @@ def _scores(query: Tensor, key: Tensor, score_mod: Callable | None, block_mask: 
         shown = _everywhere(block_mask.mask_mod, False)(*positions)
         scores = ops["where"](shown, scores, -math.inf)
     return scores
+
+
+class FlexKernelOptions(TypedDict, total=False):
+    """Options of the compiled kernels; those for the GPU are accepted and change nothing here."""
+
+    num_warps: int
+    num_stages: int
+    BLOCK_M: int
+    BLOCK_N: int
+    BLOCK_M1: int
+    BLOCK_N1: int
+    BLOCK_M2: int
+    BLOCK_N2: int
+    PRESCALE_QK: bool
+    ROWS_GUARANTEED_SAFE: bool
+    BLOCKS_ARE_CONTIGUOUS: bool
+    WRITE_DQ: bool
+    FORCE_USE_FLEX_ATTENTION: bool
+    USE_TMA: bool
+    BACKEND: str

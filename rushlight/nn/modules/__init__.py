@@ -47,4 +47,4 @@ LAYERS = late.by_name({
 })
 
 __all__ = ["Module", *LAYERS]
-__getattr__, __dir__ = late.names(globals(), LAYERS, files=(*LAYERS.values(), "lazy", "utils"))
+__getattr__, __dir__ = late.names(globals(), {**LAYERS, "LinearCrossEntropyOptions": "linear_cross_entropy_options"}, files=(*LAYERS.values(), "lazy", "utils"))

@@ -20,6 +20,7 @@ timer = timeit.default_timer   # work has finished when a call returns: nothing 
 _NO_CALLGRIND = "instructions are not counted; measure time with blocked_autorange, or run the program under valgrind yourself"
 CallgrindStats = absent("torch.utils.benchmark", "CallgrindStats", _NO_CALLGRIND)
 FunctionCounts = absent("torch.utils.benchmark", "FunctionCounts", _NO_CALLGRIND)
+FunctionCount = absent("torch.utils.benchmark", "FunctionCount", _NO_CALLGRIND)
 CopyIfCallgrind = absent("torch.utils.benchmark", "CopyIfCallgrind", _NO_CALLGRIND)
 
 

@@ -7,6 +7,7 @@ what PyTorch's functions of the same names make. Refuses: values of other shapes
 from __future__ import annotations
 
 import json
+import struct
 from typing import Any
 
 import numpy as np
@@ -271,3 +272,18 @@ def hparams(hparam_dict: Any = None, metric_dict: Any = None, hparam_domain_disc
         wrapped("session_start_info", session_start_info=Message("SessionStartInfo", hparams=entries)),
         wrapped("session_end_info", session_end_info=Message("SessionEndInfo", status=success)),
     )
+
+
+def int_to_half(i: int) -> float:
+    """The float32 number of these bits."""
+    return struct.unpack("f", struct.pack("i", i))[0]
+
+
+def half_to_int(f: float) -> int:
+    """The bits of a float32 number."""
+    return struct.unpack("i", struct.pack("f", f))[0]
+
+
+def make_video(tensor: Any, fps: float) -> Message:
+    """Frames (time, height, width, channels) of bytes as a moving picture."""
+    return _picture(*tensor.shape[1:], encode_gif(tensor, fps))

@@ -1,0 +1,34 @@
+"""`torch.classes`: classes that extensions written in C++ register. None can be, so that every namespace is empty.
+
+Enters: a namespace and a name. Leaves: RuntimeError, as PyTorch raises for a class nobody registered; libraries are remembered.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any, NoReturn
+
+loaded_libraries: set[str] = set()
+__path__: list[str] = []     # a package, as programs that import from it expect
+
+
+class _ClassNamespace(ModuleType):
+    """The classes of one extension."""
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        space = self.__name__.rpartition(".")[2]
+        raise RuntimeError(f"classes: no class '{space}.{name}' is registered. Load the extension that defines it.")
+
+
+def load_library(path: str) -> None:
+    """Refused: a library built for PyTorch calls PyTorch's C++."""
+    raise OSError(f"classes.load_library: {path} is built for PyTorch's C++ core, which is not here")
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("__"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    made = globals()[name] = _ClassNamespace(f"{__name__}.{name}")
+    return made

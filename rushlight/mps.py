@@ -1,5 +1,0 @@
-"""`torch.mps` on a machine without such a device."""
-
-from .absent import absent_device
-
-globals().update(absent_device("torch.mps", "MPS"))
