@@ -189,7 +189,7 @@ def main() -> None:
         worst = max(worst, *(a.rms / b.rms for a, b in found))
         line = "".join(f"{f'{a.rms:.2e} ({b.rms:.2e}) {a.rms / b.rms:5.2f} {a.largest / b.largest:5.2f}':48}" for a, b in found)
         speed = " ".join(f"{ratio:5.2f}x" for ratio in ratios(case, chosen.times)) if chosen.times else ""
-        print(f"{str(case):62}{line}{speed}", flush=True)
+        print(f"{case!s:62}{line}{speed}", flush=True)
     print(f"largest ratio of rms: {worst:.2f}")
 
 

@@ -14,7 +14,25 @@ from collections.abc import Sequence
 
 from .cache import Kernel
 from .convolve import RUN, Tile, add_edge, clear_tail, dot_text, find_runs, load_params, load_pointers, make_kernel
-from .winograd import BLOCK, COLUMNS, HIGH, POINTS, ROWS, SLICE, TILES, WIDE, A, B, Rule, block_of, flat, in_both, input_across, input_down, windows_text
+from .winograd import (
+    BLOCK,
+    COLUMNS,
+    HIGH,
+    POINTS,
+    ROWS,
+    SLICE,
+    TILES,
+    WIDE,
+    A,
+    B,
+    Rule,
+    block_of,
+    flat,
+    in_both,
+    input_across,
+    input_down,
+    windows_text,
+)
 from .writer import ABI, Reg, Writer, declarations
 
 LINES = (*TILES, "line")
