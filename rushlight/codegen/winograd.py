@@ -41,7 +41,7 @@ ROWS, COLUMNS = HIGH + 2, WIDE + 2   # its window, and the points in each direct
 POINTS = ROWS * COLUMNS
 BLOCK = 96               # tiles handled together
 SLICE = 8                # channels or outputs an item handles
-NEAR, FAR = 24, 96       # channels summed one after the other; channels whose blocks are
+NEAR, FAR = 16, 128      # channels summed one after the other; channels whose blocks are
 GATHER = 16              # channels of a panel of weights handled together
 A, B = 0.5**0.5, 2**0.5  # a^2 = 1/2, b^2 = 2
 TILES = (*GEOMETRY, "first", "tiles", "blocks", "panels", "channels", "height", "width", "row", "column", "bias", "in_w", "base_w", "in_column")
