@@ -17,6 +17,39 @@ INTS = (int, _C.SymbolicInt)     # what a size may be: `isinstance(n, INTS)`
 NUMBERS = (int, float, _C.SymbolicInt, _C.SymbolicFloat)
 
 
+def surely(condition: Any) -> bool:
+    """Whether a condition on sizes holds. Of sizes that only elements can tell nothing is asked: then it does not."""
+    if condition is True or condition is False:
+        return condition
+    from .symbols import guard_or_false  # noqa: PLC0415 - most programs never have a symbolic size
+
+    return guard_or_false(condition)
+
+
+def or_one(n: Any) -> Any:
+    """A size as strides count it: at least 1."""
+    if isinstance(n, int):
+        return max(n, 1)
+    from .symbols import sym_max  # noqa: PLC0415 - most programs never have a symbolic size
+
+    return sym_max(n, 1)
+
+
+def is_hidden(n: Any) -> bool:
+    """Whether only elements can tell a number: then nothing may be asked of it, and formulas must do."""
+    return isinstance(n, _C.SymbolicInt) and not n.has_hint()
+
+
+def reaches(n: Any, limit: int) -> bool:
+    """Whether a number is known to be at least `limit`. For choices of speed: of a symbolic size nothing is asked, so no guard comes of them."""
+    return isinstance(n, int) and n >= limit
+
+
+def is_below(n: Any, limit: int) -> bool:
+    """Whether a number is known to be less than `limit`; no for symbolic sizes, as with `reaches`."""
+    return isinstance(n, int) and n < limit
+
+
 class Size(tuple):
     """The sizes of a tensor, one per dimension."""
 
@@ -137,5 +170,5 @@ def _dense(sizes: tuple[int, ...], order: Iterable[int]) -> tuple[int, ...]:
     strides, step = [0] * len(sizes), 1
     for dim in order:
         strides[dim] = step
-        step *= max(sizes[dim], 1)
+        step *= or_one(sizes[dim])
     return tuple(strides)

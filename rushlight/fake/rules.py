@@ -19,7 +19,7 @@ from typing import Any
 
 from .. import _C
 from ..op.definition import KIND_PLANNED, KIND_POINTWISE
-from ..op.extern import Spec
+from ..op.extern import Extern, Spec
 from ..op.pointwise import Pointwise
 from ..symbols.geometry import broadcast, contiguous_strides, met, pointwise_strides
 
@@ -49,7 +49,7 @@ def _results(overload: Any, args: tuple) -> list[Layout] | None:
         plan = definition.plan(args)
         if plan is not None and hasattr(plan, "outputs"):
             return [_planned(slot, args) for slot in plan.outputs if slot[0] in ("new", "view")]
-    if hasattr(definition, "meta"):
+    if hasattr(definition, "meta") and type(definition).meta is not Extern.meta:
         specs = definition.meta(*args)
         return [fresh(s.shape, s.strides) for s in ((specs,) if isinstance(specs, Spec) else specs)]
     return _from_body(definition, args)

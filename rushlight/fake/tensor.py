@@ -16,9 +16,9 @@ from typing import Any
 from .. import _C
 from .._C import Tensor
 from ..dispatch.modes import TorchDispatchMode
-from ..op import Composite
+from ..op import Composite, Extern, OpDefinition
 from ..op.batched import PythonMeta
-from ..shape import Size
+from ..shape import INTS, Size, contiguous_format, preserve_format, strides_for
 from ..symbols import DimDynamic, ShapeEnv, SymBool, SymFloat, SymInt, geometry
 from .rules import fresh, symbolic_results
 
@@ -46,6 +46,7 @@ class FakeTensor(Tensor):
 
     fake_device: Any
     fake_mode: FakeTensorMode
+    extent: Any                                   # bytes of the storage, where it is a formula
     symbolic: tuple[tuple, tuple, Any] | None     # sizes, strides and offset, where one of them is a symbol
 
     @property
@@ -104,8 +105,27 @@ class FakeTensor(Tensor):
             return _C.view_strides(_C.shallow_copy(self, True, Tensor), sizes)
         return geometry.view_strides(tuple(self.shape), self.stride(), sizes)
 
+    def _storage_bytes(self) -> Any:
+        """How long the storage is."""
+        return self.extent if self.extent is not None else self.untyped_storage().nbytes()
+
+    def _set_storage(self, storage: Any, offset: Any, size: Sequence[Any], stride: Sequence[Any]) -> None:
+        layout = tuple(size), tuple(stride), offset
+        Tensor._set_storage(self, storage, *(_on_meta(part) for part in (offset, *layout[:2])))
+        self.symbolic = layout if _is_symbolic(layout) else None
+
+    def resize_(self, *sizes: Any, memory_format: Any = None) -> FakeTensor:
+        """New sizes in place; a storage that is too short becomes another."""
+        given = tuple(sizes[0]) if len(sizes) == 1 and not isinstance(sizes[0], INTS) else sizes
+        order = contiguous_format if memory_format in (None, preserve_format) else memory_format
+        layout = fresh(given, None if order is contiguous_format else strides_for(given, order))
+        bare = _C.empty(*(tuple(map(_on_meta, part)) for part in layout[:2]), self.dtype, META)
+        enough = self.symbolic is None and not _is_symbolic(given) and bare.numel() * self.itemsize <= self.untyped_storage().nbytes()
+        self._set_storage(self.untyped_storage() if enough else bare.untyped_storage(), 0, *layout[:2])
+        return self
+
     def detach(self) -> FakeTensor:
-        return self.fake_mode.wrap(Tensor.detach(self), self.fake_device, self.symbolic)
+        return self.fake_mode.wrap(Tensor.detach(self), self.fake_device, self.symbolic, self.extent)
 
     def item(self) -> Any:
         """The only element: a symbol without a hint, if the mode has a `ShapeEnv` that allows it."""
@@ -249,10 +269,11 @@ class FakeTensorMode(TorchDispatchMode):
         env.remember_tensor(source, sizes, strides)
         return (sizes, strides, 0) if _is_symbolic(sizes) else None
 
-    def wrap(self, bare: Tensor, device: Any, symbolic: tuple | None) -> FakeTensor:
-        """A `meta` tensor as a fake one."""
+    def wrap(self, bare: Tensor, device: Any, symbolic: tuple | None, extent: Any = None) -> FakeTensor:
+        """A `meta` tensor as a fake one; `extent` is the length of its storage where that is not its own."""
         made = _C.shallow_copy(bare, True, FakeTensor)
         made.fake_device, made.fake_mode, made.symbolic = device, self, symbolic
+        made.extent = extent if extent is not None or symbolic is None else math.prod(symbolic[0]) * bare.itemsize
         return made
 
     # --- calls -----------------------------------------------------------------------------------------------------------
@@ -271,11 +292,17 @@ class FakeTensorMode(TorchDispatchMode):
         hidden = is_symbolic and any(_is_unbacked(a) for a in bound)
         before, _planning.active = _planning.active, True
         try:
-            shapes = symbolic_results(overload, bound) if hidden else None     # first: what stands for such sizes must decide nothing
             if getattr(overload.definition, "hidden_size", None) is not None and self.shape_env is not None and self.shape_env.allow_dynamic_output_shape_ops:
                 return self.with_hidden_size(overload.definition, bound, device)
+            shapes = symbolic_results(overload, bound) if hidden else None     # first: what stands for such sizes must decide nothing
             bare = [_on_meta(a) for a in bound]
-            result = overload.backend(*bare)
+            try:
+                result = overload.backend(*bare)
+            except NotImplementedError:     # elements decide a size: the body may say which
+                made = self.from_body(overload.definition, bound)
+                if made is None:
+                    raise
+                return made
             if is_symbolic and not hidden:
                 shapes = symbolic_results(overload, bound)
         finally:
@@ -285,7 +312,15 @@ class FakeTensorMode(TorchDispatchMode):
                 _pin(bound)
             return bound[0]
         through = next((a for a, b in zip(bound, bare, strict=True) if b is result and isinstance(a, FakeTensor)), None)
-        return self.dressed(result, shapes, device, bound) if through is None else through
+        return self.dressed(result, shapes, device, bound, overload.is_view) if through is None else through
+
+    def from_body(self, definition: Any, bound: tuple) -> Any:
+        """What a body in Python makes of fake tensors; None where it has none, or sizes from elements are not wanted."""
+        wanted = self.shape_env is not None and self.shape_env.allow_dynamic_output_shape_ops
+        if not wanted or type(definition).run in (OpDefinition.run, Extern.run):
+            return None
+        made = definition.run(*bound)
+        return made if all(isinstance(t, FakeTensor) for t in _tensors((made,), {})) else None
 
     def with_hidden_size(self, definition: Any, bound: tuple, device: Any) -> Any:
         """Results with a size that only elements can tell: the definition says where it goes."""
@@ -338,9 +373,10 @@ class FakeTensorMode(TorchDispatchMode):
         raise UnsupportedFakeTensorException(
             f"{overload.name}: a real tensor {list(a.shape)} met fake ones. Convert it with FakeTensorMode.from_tensor, or pass allow_non_fake_inputs=True to the mode.")
 
-    def dressed(self, result: Any, shapes: list | None, device: Any, args: tuple) -> Any:
+    def dressed(self, result: Any, shapes: list | None, device: Any, args: tuple, is_view: bool = False) -> Any:
         """The results as fake tensors, with symbolic sizes where the rule gave them."""
         at = 0
+        shared = args[0].extent if is_view and args and isinstance(args[0], FakeTensor) else None     # a view's storage is its source's
 
         def one(r: Any) -> Any:
             nonlocal at
@@ -349,7 +385,7 @@ class FakeTensorMode(TorchDispatchMode):
             rule = shapes[at] if shapes is not None and at < len(shapes) else None
             at += 1
             symbolic = self.symbols_of(r, rule, args)
-            made = self.wrap(r, device, symbolic)
+            made = self.wrap(r, device, symbolic, shared)
             return made.requires_grad_() if r.requires_grad else made
 
         return _map(one, result)

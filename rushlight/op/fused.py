@@ -18,7 +18,7 @@ from .. import _C
 from ..loops import expr
 from ..loops.expr import Value, cast, const, load, min_, var
 from ..loops.nest import Check, For, Local, Nest, Statement, Store, operands, reduction, rows
-from ..shape import NUMBERS
+from ..shape import NUMBERS, surely
 from .definition import KIND_PLANNED, OpDefinition
 from .indexed import copy_steps
 from .pointwise import Pointwise, compile_for, compute_code, scalars
@@ -307,7 +307,7 @@ class Fused(OpDefinition):
         count = self.row_dims(*args)
         tensors = [(i, a) for i, a in enumerate(args) if isinstance(a, _C.Tensor)]
         main = self.main(args)
-        if count <= 0 or main.numel() == 0:
+        if count <= 0 or surely(main.numel() == 0):
             return None
         shape = main.shape
         cols = 1

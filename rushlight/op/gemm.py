@@ -80,7 +80,7 @@ def steps(
     code: str, device: Any, a: Matrix, b: Matrix, c: Matrix, m: int, n: int, k: int, batch: int = 1, alpha: float = 1.0, beta: float = 0.0
 ) -> list[tuple] | None:
     """Steps computing c = alpha * a @ b + beta * c, or None if a layout needs a copy first."""
-    if not (batch and m and n) or device.type == "meta":
+    if device.type == "meta" or not (batch and m and n):
         return []
     if device.type == "cpu" and code in ("f32", "f64") and n >= 8 and 0 < m * n * k <= IN_CACHE:
         made = panel_step(code, a, b, c, m, n, k, batch, alpha, beta)

@@ -41,7 +41,7 @@ from ..loops.expr import (
 )
 from ..loops.nest import Check, For, If, Nest, Statement, Store, operands, reduction, rows
 from ..loops.record import Record
-from ..shape import INTS
+from ..shape import INTS, or_one
 from .definition import KIND_PLANNED, OpDefinition
 from .extern import Spec
 from .pointwise import check_devices, compile_for, compute_code, device_of, scalars
@@ -160,9 +160,11 @@ class Indexed(OpDefinition):
             return None
         spec = self.meta(*prepared)
         device = device_of(args)
-        bound = bind(self, prepared)
         slots: list[tuple] = [("new", spec.dtype, spec.shape, None, 0, 0)]
-        if device.type == "meta" or 0 in spec.shape:
+        if device.type == "meta":     # before anything asks how the arguments are laid out
+            return _C.Plan(sum(isinstance(a, _C.Tensor) for a in flatten(prepared)), device, slots, [])
+        bound = bind(self, prepared)
+        if 0 in spec.shape:
             return _C.Plan(len(bound.tensors), device, slots, [])
         ones = tuple([n == 1 for n in spec.shape])
         key = (bound.key, ones, spec.dtype.code, device.type)
@@ -511,7 +513,7 @@ def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
     strides, step = [], 1
     for n in reversed(shape):
         strides.append(step)
-        step *= max(n, 1)
+        step *= or_one(n)
     return tuple(reversed(strides))
 
 

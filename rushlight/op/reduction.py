@@ -20,6 +20,7 @@ from ..loops.expr import Value, cast, const, idiv, irem, load, min_, var
 from ..loops.nest import Assign, For, Local, Nest, Statement, Store, operands, reduction, rows
 from ..loops.record import Record
 from ..promotion import rank
+from ..shape import surely
 from .definition import KIND_PLANNED, OpDefinition
 from .pointwise import compile_for, compute_code, scalars
 from .results import result_type
@@ -161,7 +162,7 @@ class Reduction(Fold, OpDefinition):
         return frozenset(wrap_dims(self.name, dim, t.ndim))
 
     def check_not_empty(self, sizes: Sequence[int], dims: frozenset[int], is_full: bool) -> None:
-        if 0 not in sizes:
+        if not any(surely(n == 0) for n in sizes):
             return
         if is_full:
             raise RuntimeError(

@@ -12,7 +12,9 @@ import math
 from typing import Any
 
 from .. import _C
+from ..assertions import sym_sqrt
 from ..op import Composite, Meta, find_op
+from ..shape import reaches
 from .normalize import _AlongDim
 
 FLOATS = (_C.float32, _C.float64, _C.float16, _C.bfloat16)
@@ -62,9 +64,9 @@ class AttentionMath(Composite):
             query, key, value = query.to(_C.float32), key.to(_C.float32), value.to(_C.float32)
         if enable_gqa:
             key, value = repeat_heads(query, key), repeat_heads(query, value)
-        factor = scale if scale is not None else 1.0 / math.sqrt(query.shape[-1]) if query.shape[-1] else math.inf
+        factor = scale if scale is not None else 1.0 / sym_sqrt(query.shape[-1]) if query.shape[-1] else math.inf
         # Half of the scale goes to either side: products of large elements then stay in range.
-        root = math.sqrt(abs(factor))
+        root = sym_sqrt(abs(factor))
         scores = (query * (-root if factor < 0 else root)) @ (key.transpose(-2, -1) * root)
         if is_causal:
             scores = scores.masked_fill(~causal_mask(query, key.shape[-2]), -math.inf)
@@ -125,7 +127,7 @@ class ScaledDotProductAttention(Composite):
         if MATH not in ENABLED:
             why = "none is enabled" if FLASH not in ENABLED else "those enabled do not take these arguments"
             raise RuntimeError(f"scaled_dot_product_attention: No available kernel: {why}. Allow SDPBackend.MATH.")
-        if FLASH in ENABLED and dropout_p == 0 and attn_mask is None and query.ndim != 4 and query.shape[-2] * key.shape[-2] >= LARGE:
+        if FLASH in ENABLED and dropout_p == 0 and attn_mask is None and query.ndim != 4 and reaches(query.shape[-2] * key.shape[-2], LARGE):
             made = through_four_dims(query, key, value, is_causal, scale, enable_gqa)
             if made is not None:
                 return made

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .. import _C
+from ..assertions import sym_sqrt
 from ..codegen.transpose import transpose_kernel
 from ..op import Composite, Extern, find_op
 from ..op.batching import batch, expanded, folded
@@ -59,7 +60,7 @@ class Sizes:
     def of(query: Any, key: Any, value: Any, mask: Any, causal: bool, scale: float | None) -> Sizes:
         batch, heads, length, width = query.shape
         own, keys = key.shape[1:3]
-        factor = 1.0 / math.sqrt(width) if scale is None else scale
+        factor = 1.0 / sym_sqrt(width) if scale is None else scale
         return Sizes(batch, own, heads // own, length, keys, width, value.shape[3], causal, factor, query.dtype.code, None if mask is None else mask.dtype.code)
 
     @property
@@ -435,7 +436,7 @@ class FlashAttentionBackward(_Flash):
 
 def gradients(g: Any, query: Any, key: Any, value: Any, is_causal: bool, mask: Any, scale: float | None, g_log: Any = None) -> tuple[Any, Any, Any]:
     """The gradients as differentiable expressions that hold all scores; `g_log` is the gradient of the logarithms."""
-    factor = 1.0 / math.sqrt(query.shape[-1]) if scale is None else scale
+    factor = 1.0 / sym_sqrt(query.shape[-1]) if scale is None else scale
     keys, values = repeat_heads(query, key), repeat_heads(query, value)
     scores = (query * factor) @ keys.transpose(-2, -1)
     if is_causal:

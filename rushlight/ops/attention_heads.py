@@ -12,6 +12,8 @@ import math
 import warnings
 from typing import Any
 
+from rushlight.assertions import sym_sqrt
+
 from .. import _C
 from ..op import Composite, find_op
 
@@ -175,7 +177,7 @@ def merged(mask: Any, padding: Any, batch: int, keys: int) -> Any:
 
 def attend_with_weights(q: Any, k: Any, v: Any, mask: Any, dropout_p: float) -> tuple[Any, Any]:
     """Attention that also answers with the weights."""
-    scores = (q * math.sqrt(1.0 / q.shape[-1])) @ k.transpose(-2, -1)
+    scores = (q * sym_sqrt(1.0 / q.shape[-1])) @ k.transpose(-2, -1)
     weights = find_op("softmax")(scores if mask is None else scores + mask.to(scores.dtype), -1)
     if dropout_p > 0:
         weights = find_op("dropout")(weights, dropout_p, True)

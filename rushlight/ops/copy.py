@@ -10,7 +10,15 @@ from ..op import Composite, Meta, Pointwise, Promote, find_op
 from ..op.definition import KIND_PLANNED, OpDefinition
 from ..op.factory import fresh
 from ..op.indexed import copy_steps
-from ..shape import channels_last, channels_last_3d, contiguous_format, memory_format as MemoryFormat, preserve_format
+from ..shape import (
+    channels_last,
+    channels_last_3d,
+    contiguous_format,
+    memory_format as MemoryFormat,
+    or_one,
+    preserve_format,
+    reaches,
+)
 
 LARGE = 4096   # elements from which on a copy's layout is worth a plan of its own
 
@@ -63,7 +71,7 @@ class Clone(_Move):
 
     def run(self, input, memory_format):
         strides = strides_for(input, memory_format)
-        if input.numel() >= LARGE and not (input.stride()[-1] == 1 and strides is None):
+        if reaches(input.numel(), LARGE) and not (input.stride()[-1] == 1 and strides is None):
             return find_op("_laid_out")(input, strides)
         return fresh(input, input.shape, strides, input.dtype, input.device).copy_(input)
 
@@ -121,7 +129,7 @@ def ordered_strides(shape: Any, fastest_first: Any) -> tuple[int, ...]:
     strides, step = [0] * len(shape), 1
     for d in fastest_first:
         strides[d] = step
-        step *= max(shape[d], 1)
+        step *= or_one(shape[d])
     return tuple(strides)
 
 

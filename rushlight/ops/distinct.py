@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import _C
-from ..op import OpDefinition, find_op, wrap_dim
+from ..op import OpDefinition, Spec, find_op, wrap_dim
 
 
 class _Distinct(OpDefinition):
@@ -19,6 +19,20 @@ class _Distinct(OpDefinition):
     differentiable = False
     out = False
     batch = "data"
+
+    def most(self, input: Any, *rest: Any) -> Any:
+        """The size that elements decide is at most this."""
+        return input.numel() if rest[-1] is None else input.shape[rest[-1]]
+
+    def hidden_size(self, size: Any, input: Any, *rest: Any) -> Any:
+        """The results, given that size."""
+        *_, inverse, counts, dim = rest
+        shape = tuple(input.shape)
+        at = None if dim is None else wrap_dim(self.name, dim, input.ndim)
+        made = [Spec((size,) if at is None else (*shape[:at], size, *shape[at + 1 :]), input.dtype)]
+        made += [Spec(shape if at is None else (shape[at],), _C.int64)] if inverse else []
+        made += [Spec((size,), _C.int64)] if counts else []
+        return made[0] if len(made) == 1 else tuple(made)
 
     def run(self, *args: Any) -> Any:
         if args[0].is_meta:

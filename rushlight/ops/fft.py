@@ -14,6 +14,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from rushlight.assertions import sym_sqrt
+
 from .. import _C
 from ..op import Composite, Extern, Meta, Spec, find_op
 from ..op.batching import front, wrapped
@@ -26,7 +28,7 @@ from .fft_rows import complex_along, direct_plan, half_along, real_along, to_com
 
 def factor(norm: str, points: int) -> float:
     """What the transform over one dim of `points` is multiplied by."""
-    return {"none": 1.0, "root": 1 / math.sqrt(points), "count": 1 / points}[norm]
+    return {"none": 1.0, "root": 1 / sym_sqrt(points), "count": 1 / points}[norm]
 
 
 def check_precision(name: str, t: Any) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 from .. import _C
 from ..autograd import enable_grad, grad as grad_of
 from ..op import Composite, Fused, Meta, find_op, levels, wrap_dim
+from ..shape import surely
 
 # Intermediate results of these types would be rounded at every step.
 WIDE = {_C.float16: _C.float32, _C.bfloat16: _C.float32, _C.complex32: _C.complex64}
@@ -37,7 +38,7 @@ class _AlongDim(Fused):
 
     def run(self, *args):
         t, d = args[0], self.dim_of(args)
-        if not t.numel():   # nothing along dim to look at
+        if surely(t.numel() == 0):   # nothing along dim to look at
             return t.clone()
         if t.ndim and wrap_dim(self.name, d, t.ndim) != t.ndim - 1:
             widened = [a.to(WIDE[t.dtype]) if isinstance(a, _C.Tensor) and t.dtype in WIDE else a for a in args]

@@ -339,13 +339,14 @@ class SymbolTable:
         if answer is not None:
             return answer
         t = self.simplify(t)
+        if _is_overflow_check(t):
+            return bool(self.stand_in(t))
         if self.is_unbacked(t):
             raise GuardOnDataDependentSymNode(
                 f"whether {t!r} holds depends on the elements of a tensor ({', '.join(sorted(n for n in t.names if n in self.stand_ins))}), asked at {user_location()}. "
                 f"Say what is known of it first: torch._check({t!r}), or torch._check(...) of the opposite.")
         answer = t.evaluate(self.hints)
-        if not _is_overflow_check(t):
-            self._keep(t if answer else negation(t), self.guards)
+        self._keep(t if answer else negation(t), self.guards)
         return answer
 
     def expect(self, t: Truth) -> bool:

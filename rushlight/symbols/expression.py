@@ -98,7 +98,9 @@ class Expression(Formula):
         if not self.terms:
             return "0"
         shown = []
-        for monomial, coefficient in sorted(self.terms.items(), key=lambda t: (-len(t[0]), _order(t[0]))):
+        terms = sorted(self.terms.items(), key=lambda t: (-sum(p for _, p in t[0]), _order(t[0])))
+        lead = next((i for i, (_, coefficient) in enumerate(terms) if coefficient > 0), 0)     # `3 - s`, not `-s + 3`
+        for monomial, coefficient in (terms[lead], *terms[:lead], *terms[lead + 1 :]):
             factors = [a.text if p == 1 else f"{a.text}**{p}" for a, p in monomial]
             if coefficient != 1 or not factors:
                 factors.insert(0, str(coefficient))

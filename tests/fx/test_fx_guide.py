@@ -1,4 +1,4 @@
-"""docs/fx.md runs as written."""
+"""docs/fx.md and docs/symbolic_sizes.md run as written."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ import linecache
 import re
 from pathlib import Path
 
-GUIDE = Path(__file__).parents[2] / "docs" / "fx.md"
+import pytest
+
+DOCS = Path(__file__).parents[2] / "docs"
 
 
-def test_guide_runs() -> None:
+@pytest.mark.parametrize("guide", ["fx.md", "symbolic_sizes.md"])
+def test_guide_runs(guide: str) -> None:
     names: dict[str, object] = {"__name__": "guide"}
-    for number, block in enumerate(re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.DOTALL)):
-        file = f"<fx.md block {number}>"
+    for number, block in enumerate(re.findall(r"```python\n(.*?)```", (DOCS / guide).read_text(), re.DOTALL)):
+        file = f"<{guide} block {number}>"
         linecache.cache[file] = (len(block), None, block.splitlines(keepends=True), file)
         exec(compile(block, file, "exec"), names)

@@ -7,7 +7,7 @@ from typing import Any
 from rushlight import _C
 from rushlight.loops.expr import cast, const, gt, idiv, irem, load, min_, var
 from rushlight.loops.nest import Assign, For, If, Local, Nest, Store, operands, reduction, rows
-from rushlight.op import Composite, find_op
+from rushlight.op import Composite, Spec, find_op
 from rushlight.op.definition import OpDefinition
 from rushlight.op.indexed import shares_memory
 from rushlight.op.levels import is_readable
@@ -88,6 +88,15 @@ class Nonzero(OpDefinition):
     batch = "data"
     schema = "nonzero(Tensor input, *, bool as_tuple=False) -> Tensor"
     differentiable = False
+
+    def most(self, input, as_tuple):
+        """The size that elements decide is at most this."""
+        return input.numel()
+
+    def hidden_size(self, size, input, as_tuple):
+        """The results, given that size."""
+        columns = max(input.ndim, 1) if as_tuple else input.ndim
+        return tuple(Spec((size,), _C.int64) for _ in range(columns)) if as_tuple else Spec((size, columns), _C.int64)
 
     def run(self, input, as_tuple):
         if input.is_meta:

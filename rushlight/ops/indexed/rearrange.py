@@ -9,6 +9,7 @@ from rushlight.devices import default_device
 from rushlight.loops.expr import Value, const, eq, ge, le, lt, select
 from rushlight.op import Composite, Spec, find_op, wrap_dim, wrap_dims
 from rushlight.op.definition import KIND_PLANNED, OpDefinition
+from rushlight.op.factory import fresh
 from rushlight.op.indexed import Indexed, contiguous_strides, copy_steps
 from rushlight.shape import INTS, contiguous_format
 
@@ -166,7 +167,7 @@ class RepeatInterleave(Composite):
 
     def compute(self, *args):
         if len(args) == 2:
-            return check_output_size(repeated_positions(args[0]), 0, args[1])
+            return check_output_size(repeated_positions(args[0], args[1]), 0, args[1])
         input, repeats, dim, output_size = args
         if dim is None:
             input, dim = input.reshape(-1), 0
@@ -175,6 +176,10 @@ class RepeatInterleave(Composite):
         if isinstance(repeats, INTS):
             if repeats < 0:
                 raise RuntimeError("Repeats must be non-negative")
+            if input.is_meta:     # no elements to move: each position stands beside its copies
+                spread = input.unsqueeze(dim + 1) if input.ndim else input.reshape(1, 1)
+                shape = (*input.shape[:dim], count * repeats, *input.shape[dim + 1 :])
+                return check_output_size(spread.expand(*spread.shape[: dim + 1], repeats, *spread.shape[dim + 2 :]).reshape(shape), dim, output_size)
             repeats = _C.empty((count,), None, _C.int64, input.device).fill_(repeats)
         elif repeats.ndim == 0 or (repeats.ndim == 1 and repeats.shape[0] == 1):
             repeats = repeats.reshape(-1).expand((count,))
@@ -182,7 +187,7 @@ class RepeatInterleave(Composite):
             raise RuntimeError("repeats must be 0-dim or 1-dim tensor")
         elif repeats.shape[0] != count:
             raise RuntimeError(f"repeats must have the same size as input along dim, but got repeats.size(0) = {repeats.shape[0]} and input.size({dim}) = {count}")
-        return check_output_size(input.index_select(dim, repeated_positions(repeats)), dim, output_size)
+        return check_output_size(input.index_select(dim, repeated_positions(repeats, output_size)), dim, output_size)
 
 
 def check_output_size(result: Any, dim: int, output_size: int | None) -> Any:
@@ -192,14 +197,44 @@ def check_output_size(result: Any, dim: int, output_size: int | None) -> Any:
     return result
 
 
-def repeated_positions(repeats: Any) -> Any:
-    """0 repeated repeats[0] times, then 1 repeated repeats[1] times, and so on."""
-    import numpy as np  # loaded with the first call that needs it
-
+def repeated_positions(repeats: Any, total: int | None = None) -> Any:
+    """0 repeated repeats[0] times, then 1 repeated repeats[1] times, and so on; `total` of them, where that is known."""
     if repeats.ndim != 1:
         raise RuntimeError("repeat_interleave only accept 1D vector as repeat")
     if repeats.dtype not in (_C.int64, _C.int32):
         raise RuntimeError("repeats has to be Long or Int tensor")
+    return find_op("_repeated_positions")(repeats, total)
+
+
+class RepeatedPositions(OpDefinition):
+    """Each position as often as its count says; `total` of them where the caller knows."""
+
+    schema = "_repeated_positions(Tensor repeats, int? total=None) -> Tensor"
+    function = method = False
+    out = False
+    differentiable = False
+    batch = "data"
+
+    def most(self, repeats, total):
+        """The size that elements decide is at most this."""
+        return None
+
+    def hidden_size(self, size, repeats, total):
+        """The result, given that size."""
+        return Spec((size if total is None else total,), repeats.dtype)
+
+    def run(self, repeats, total):
+        if repeats.is_meta:
+            if total is None:
+                raise NotImplementedError("repeat_interleave: how many repeats there are depends on data, and meta tensors have none. Give output_size.")
+            return fresh(repeats, (total,), None, repeats.dtype, repeats.device)
+        return positions_of(repeats)
+
+
+def positions_of(repeats: Any) -> Any:
+    """The positions, counted on the host."""
+    import numpy as np  # loaded with the first call that needs it
+
     counts = repeats.to("cpu").contiguous().numpy()
     if (counts < 0).any():
         raise RuntimeError("repeats can not be negative")

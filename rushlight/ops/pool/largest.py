@@ -11,7 +11,7 @@ from typing import Any
 from rushlight.op import Composite, find_op
 from rushlight.op.definition import OpDefinition
 from rushlight.ops.window.axes import ADAPTIVE, POOL, Axis, once_per_shape, pack
-from rushlight.shape import INTS, NUMBERS
+from rushlight.shape import INTS, NUMBERS, is_below
 
 from .sizes import Pooling, check_image, check_rank, fixed, per_dim, refuse
 
@@ -23,7 +23,7 @@ def max_windows(input: Any, axes: tuple[int, ...], count: int, return_indices: b
     plane = 1
     for n in input.shape[input.ndim - count :]:
         plane *= n
-    found = find_op("_window_max")(input, axes, 64 if return_indices or plane >= SHORT_PLANE else 32)
+    found = find_op("_window_max")(input, axes, 32 if not return_indices and is_below(plane, SHORT_PLANE) else 64)
     return found if return_indices else found[0]
 
 

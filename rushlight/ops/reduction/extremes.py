@@ -11,6 +11,7 @@ from rushlight import _C
 from rushlight.op import Composite, Meta
 from rushlight.op.pointwise import compute_code
 from rushlight.op.reduction import Fold, Reduction, Types
+from rushlight.shape import is_below
 
 from .restore import as_dtype, dims_of, unreduce
 
@@ -77,7 +78,7 @@ class LargestAt(Fold):
 
     def fold(self, input: Any, *args: Any) -> Fold:
         one_loop = input._is_contiguous() or (args and args[0] is not None)
-        return self.narrow if one_loop and input.numel() < NOWHERE["i32"] else self
+        return self.narrow if one_loop and is_below(input.numel(), NOWHERE["i32"]) else self
 
     def init(self, s, code):
         return (s.const(lowest(code), code), s.const(NOWHERE[self.index], self.index))

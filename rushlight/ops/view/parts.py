@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ... import _C
+from ...assertions import sym_max, sym_min
 from ...op import Composite, Geometry, Meta, View, find_op, wrap_dim
-from ...shape import INTS
+from ...shape import INTS, is_hidden
 
 
 def _with(values: Any, d: int, value: int) -> tuple[int, ...]:
@@ -46,7 +47,7 @@ class Slice(View):
             raise RuntimeError("slice step must be positive")
         size = t.shape[d]
         begin, stop = _bound(start, 0, size), _bound(end, size, size)
-        count = (stop - begin + step - 1) // step if stop > begin else 0
+        count = sym_max((stop - begin + step - 1) // step, 0) if is_hidden(stop - begin) else (stop - begin + step - 1) // step if stop > begin else 0
         strides = t.stride()
         return Geometry(_with(t.shape, d, count), _with(strides, d, strides[d] * step), begin * strides[d])
 
@@ -59,6 +60,8 @@ def _bound(given: int | None, default: int, size: int) -> int:
     if given is None:
         return default
     place = given + size if given < 0 else given
+    if is_hidden(place) or is_hidden(size):     # no question to ask: a formula
+        return sym_min(sym_max(place, 0), size)
     return 0 if place < 0 else size if place > size else place
 
 
@@ -251,7 +254,7 @@ def check_strided(t: Any, size: Any, stride: Any, storage_offset: int | None) ->
     if 0 in size:
         return
     need = (start + sum((n - 1) * s for n, s in zip(size, stride, strict=True)) + 1) * t.itemsize
-    have = t.untyped_storage().nbytes()
+    have = t._storage_bytes() if t._keys and hasattr(t, "_storage_bytes") else t.untyped_storage().nbytes()
     if need > have:
         raise RuntimeError(f"as_strided: setStorage: sizes {list(size)}, strides {list(stride)}, storage offset {start}, and itemsize {t.itemsize} requiring a storage size of {need} are out of bounds for storage of size {have}")
 

@@ -1,0 +1,64 @@
+"""Every op record with symbolic sizes: for sizes nobody showed, but that meet the guards, formulas give what the op gives. See symbolic_calls.py."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("expecttest", reason="PyTorch's op records need it")
+
+from rushlight.fake import DataDependentOutputException  # noqa: E402
+from tests.fake.symbolic_calls import check, leaves  # noqa: E402
+from tests.parity.checks import NotApplicable, Pair, describe, main_dtype, spread  # noqa: E402
+from tests.parity.convert import thing  # noqa: E402
+from tests.parity.records import RECORDS  # noqa: E402
+
+# What symbolic sizes do not serve yet, and why.
+APART = {
+    "as_strided.partial_views": "the fake of a part of a storage has a storage of its own",
+    "to": "moves from the device that the comparison runs on",
+    "nn.functional.max_unpool2d": "its samples take long",
+}
+DATA = (DataDependentOutputException,)
+SERVED = [name for name in RECORDS if name not in APART and not name.startswith(("sparse.", "jiterator"))]
+
+
+def check_record(name: str, limit: int) -> tuple[int, int]:
+    """How many calls had symbolic sizes, and how many of them hold for other sizes."""
+    record = RECORDS[name]
+    symbolic = general = 0
+    torch.manual_seed(5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            fn = Pair(record.op).ours
+            samples = spread(record.sample_inputs("cpu", main_dtype(record), requires_grad=False), limit)
+        except (NotApplicable, AttributeError):
+            return 0, 0
+        for sample in samples:
+            tree: Any = thing((sample.input, list(sample.args), dict(sample.kwargs)), {})
+            if any(getattr(t, "layout", torch.strided).__repr__().endswith(("sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc", "jagged")) for t in leaves(tree)):
+                continue
+            try:
+                found = check(fn, tree, f"{name}({describe(sample)})")
+            except DATA:
+                continue
+            if found is not None:
+                symbolic += 1
+                general += found[0] > 0
+    return symbolic, general
+
+
+@pytest.mark.parametrize("name", SERVED[::12])
+def test_record(name: str) -> None:
+    check_record(name, 2)
+
+
+@pytest.mark.slow
+def test_all_records() -> None:
+    counts = [check_record(name, 3) for name in SERVED]
+    symbolic, general = (sum(c[i] for c in counts) for i in (0, 1))
+    assert symbolic > 900 and general / symbolic > 0.9, (symbolic, general)
