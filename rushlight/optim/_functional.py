@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from .._C import Tensor
 from ..autograd.grad_mode import no_grad
 from .adadelta import adadelta
@@ -19,7 +21,7 @@ from .sgd import sgd
 
 @no_grad()
 def sparse_adam(params: list[Tensor], grads: list[Tensor], exp_avgs: list[Tensor], exp_avg_sqs: list[Tensor], state_steps: list[int], *,
-                eps: float, beta1: float, beta2: float, lr: float, maximize: bool) -> None:  # fmt: skip
+                eps: float, beta1: float, beta2: float, lr: float | Tensor, maximize: bool) -> None:  # fmt: skip
     """The update of `SparseAdam` on lists of parameters, sparse gradients and state; steps count this one."""
     for param, grad, mean, square, step in zip(params, grads, exp_avgs, exp_avg_sqs, state_steps, strict=True):
         grad = (-grad if maximize else grad).coalesce()
@@ -31,7 +33,7 @@ def sparse_adam(params: list[Tensor], grads: list[Tensor], exp_avgs: list[Tensor
         square_change = (values * values - old_square) * (1 - beta2)
         mean.add_(_make_sparse(grad, at, mean_change))
         square.add_(_make_sparse(grad, at, square_change))
-        rate = lr * (1 - beta2**step) ** 0.5 / (1 - beta1**step)
+        rate = lr * math.sqrt(1 - beta2**step) / (1 - beta1**step)
         update = (old_mean + mean_change) / ((old_square + square_change).sqrt() + eps)
         param.add_(_make_sparse(grad, at, -rate * update))
 

@@ -2,36 +2,61 @@
 
 from __future__ import annotations
 
+import struct
 from typing import Any
 
-from .._C import Tensor
+from .._C import Tensor, float32
 from ..op import find_op
-from .optimizer import ParamsT
+from .optimizer import ParamsT, _get_scalar_dtype
 from .rule import Numbers, Rule, RuledOptimizer, check_at_least_zero, functional_update, new_scalar
 
 
 class ASGDRule(Rule):
+    """PyTorch's two forms differ by rounding: with `foreach`, decays are added to the gradient and eta is computed in its state's dtype."""
+
     name = "asgd"
     scalars = ("step", "eta", "mu")
-    names = ("keep", "eta", "mu", "weight_decay")
+    names = ("lambd", "keep", "eta", "mu", "weight_decay")
 
     def choices(self, hyper: dict[str, Any]) -> tuple:
-        return hyper["maximize"], bool(hyper["weight_decay"] != 0)
+        return hyper["maximize"], bool(hyper["weight_decay"] != 0), bool(hyper.get("foreach"))
 
     def state(self, choices: tuple) -> tuple[str, ...]:
         return ("ax",)
 
     def numbers(self, hyper: dict[str, Any], step: float, eta: float, mu: float) -> tuple:
-        step, lr, lambd = step + 1, hyper["lr"], hyper["lambd"]
-        return (step, lr / (1 + lambd * lr * step) ** hyper["alpha"], 1 / max(1, step - hyper["t0"]),
-                1 - lambd * eta, eta, mu, hyper["weight_decay"])  # fmt: skip
+        step, lambd = step + 1, hyper["lambd"]
+        falling = (_next_eta_of_tensors if hyper.get("foreach") else _next_eta)(hyper["lr"], lambd, hyper["alpha"], step)
+        return step, falling, 1 / max(1, step - hyper["t0"]), lambd, 1 - lambd * eta, eta, mu, hyper["weight_decay"]
 
     def expr(self, s: Any, choices: tuple, n: Numbers, param: Any, grad: Any, average: Any) -> tuple:
-        maximize, decays = choices
+        maximize, decays, is_foreach = choices
         grad = -grad if maximize else grad
-        grad = grad + n.weight_decay * param if decays else grad
-        param = param * n.keep - n.eta * grad
-        return param, average + n.mu * (param - average)
+        grad = s.fma(n.weight_decay, param, grad) if decays else grad
+        if is_foreach:
+            param = s.fma(-s.fma(n.lambd, param, grad), n.eta, param)
+            return param, s.fma(param - average, n.mu, average)
+        param = s.fma(-n.eta, grad, param * n.keep)
+        return param, s.where(s.lt(n.mu, 1.0), average + (param - average) * n.mu, param)
+
+
+def _next_eta(lr: Any, lambd: float, alpha: float, step: float) -> Any:
+    return lr / (1 + lambd * lr * step) ** alpha
+
+
+def _next_eta_of_tensors(lr: Any, lambd: float, alpha: float, step: float) -> Any:
+    """The same, rounded after every operation as tensors of one element are; a number over one is multiplied by its reciprocal."""
+    if isinstance(lr, Tensor):
+        return _next_eta(lr, lambd, alpha, step)
+    if isinstance(step, Tensor) or _get_scalar_dtype() is not float32:
+        return lr * (1 / (1 + lambd * lr * step) ** alpha)
+    grown = single(1 + single(single(lambd * lr) * step))
+    return single(single(lr) * single(1 / single(grown ** single(alpha))))
+
+
+def single(value: float) -> float:
+    """`value` rounded to float32."""
+    return struct.unpack("f", struct.pack("f", value))[0]
 
 
 RULE = ASGDRule()
@@ -61,7 +86,7 @@ def asgd(params: list[Tensor], grads: list[Tensor], axs: list[Tensor], mus: list
          has_complex: bool = False, *, lambd: float, lr: float, t0: float, alpha: float, weight_decay: float) -> None:  # fmt: skip
     """The update of `ASGD` on lists of parameters, gradients and state."""
     hyper = {"lr": lr, "lambd": lambd, "alpha": alpha, "t0": t0, "weight_decay": weight_decay, "maximize": maximize, "capturable": capturable,
-             "differentiable": differentiable}  # fmt: skip
+             "differentiable": differentiable, "foreach": foreach}  # fmt: skip
     functional_update(RULE, params, grads, {"step": state_steps, "eta": etas, "mu": mus, "ax": axs}, hyper)
 
 

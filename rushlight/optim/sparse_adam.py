@@ -52,7 +52,7 @@ class SparseAdam(Optimizer):
             states, (beta1, beta2) = [self.state[p] for p in params], group["betas"]
             means, squares, steps = ([s[key] for s in states] for key in ("exp_avg", "exp_avg_sq", "step"))
             sparse_adam(params, [p.grad for p in params], means, squares, steps, eps=group["eps"], beta1=beta1, beta2=beta2,
-                        lr=float(group["lr"]), maximize=group.get("maximize", False))  # fmt: skip
+                        lr=group["lr"], maximize=group.get("maximize", False))  # fmt: skip
         return loss
 
 
