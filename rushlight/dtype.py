@@ -27,6 +27,14 @@ class finfo:  # noqa: N801 - PyTorch's name
     """Limits of a floating type (of the parts, for a complex one); the default dtype if none is given."""
 
     __slots__ = ("bits", "dtype", "eps", "max", "min", "resolution", "smallest_normal", "tiny")
+    bits: int
+    dtype: str
+    eps: float
+    max: float
+    min: float
+    resolution: float
+    smallest_normal: float
+    tiny: float
 
     def __init__(self, type: Any = None) -> None:
         d = _C.get_default_dtype() if type is None else type
@@ -58,6 +66,10 @@ class iinfo:  # noqa: N801 - PyTorch's name
     """Limits of an integer type."""
 
     __slots__ = ("bits", "dtype", "max", "min")
+    bits: int
+    dtype: str
+    max: int
+    min: int
 
     def __init__(self, type: Any) -> None:
         if not isinstance(type, _C.dtype):

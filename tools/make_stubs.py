@@ -1,29 +1,40 @@
 """Write the type stubs of the public modules, from the registry and the package itself.
 
-Enters: an importable rushlight. Leaves: a .pyi file beside each module of MODULES, functions and methods of ops
-typed from their schemas, other public names from their Python signatures. It refuses nothing silently: a name whose signature cannot be read is
-typed as accepting anything. `--check` compares instead of writing, and fails when a file is out of date.
+Enters: an importable rushlight. Leaves: a .pyi file beside each module whose names a checker cannot see in its source: those
+made of ops, and those whose names arrive late. Functions and methods of ops are typed from their schemas; a class or
+function that a Python file of the package defines is taken from that file, with the types written there; what is written in
+C++ is typed in tools/core_stubs.py. A name whose signature cannot be read is typed as accepting anything. `--check` compares
+instead of writing, and fails when a file is out of date.
 """
 
 from __future__ import annotations
 
+import ast
+import builtins
+import importlib
 import inspect
 import keyword
 import sys
 import types
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-MODULES = ("rushlight", "rushlight.special", "rushlight.linalg", "rushlight.nn.functional")
+sys.path.insert(0, str(ROOT / "tools"))
+from core_stubs import CLASSES, RESULTS, TENSOR_MEMBERS, TENSOR_PROTOCOLS  # noqa: E402
+
+OF_OPS = ("rushlight", "rushlight.special", "rushlight.linalg", "rushlight.fft", "rushlight.nn.functional")
 
 HEADER = '''"""Made by tools/make_stubs.py from the op registry. Do not edit: run the tool."""
 
 import builtins
-from collections.abc import Sequence
-from typing import Any, overload
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, Self, SupportsIndex, TypeVar, overload
 
 Number = builtins.int | builtins.float | builtins.complex | builtins.bool
+_E = TypeVar("_E")
+_F = TypeVar("_F")
 
 '''
 
@@ -35,8 +46,8 @@ TYPES = {
     "SymInt[]": "builtins.int | Sequence[builtins.int]", "float": "builtins.float",
     "float[]": "Sequence[builtins.float]", "bool": "builtins.bool", "bool[]": "Sequence[builtins.bool]",
     "str": "builtins.str", "str[]": "Sequence[builtins.str]", "dtype": "_dtype",
-    "device": "_device | builtins.str | builtins.int", "any": "Any", "layout": "Any", "memory_format": "Any",
-    "Generator": "Any",
+    "device": "_device | builtins.str | builtins.int", "any": "Any", "layout": "_layout", "memory_format": "_memory_format",
+    "Generator": "_Generator",
 }  # fmt: skip
 
 
@@ -54,11 +65,20 @@ def literal(value: Any) -> str:
     return "..."
 
 
+named_results: dict[str, tuple[str, ...]] = {}   # name of an op -> names of the parts of its result
+
+
 def result_of(schema: Any) -> str:
+    if schema.name in RESULTS:
+        return RESULTS[schema.name]
     kinds = [annotation(kind) for kind in schema.returns]
     if len(kinds) == 1:
         # A list of tensors is given back as a tuple.
         return "tuple[Tensor, ...]" if schema.returns[0] == "Tensor[]" else kinds[0]
+    if kinds and schema.return_names and set(schema.returns) == {"Tensor"}:
+        named_results.setdefault(schema.name, tuple(schema.return_names))
+        if named_results[schema.name] == tuple(schema.return_names):
+            return f"_return_types.{schema.name}"
     return f"tuple[{', '.join(kinds)}]" if kinds else "None"
 
 
@@ -116,36 +136,117 @@ def schemas_of_op(op: Any) -> list[tuple[Any, bool]]:
             if cls.inplace or not is_inplace for text in schemas_of(cls)]
 
 
-def plain_signature(value: Any) -> str:
-    """A Python function's parameters without annotations that a stub could not resolve."""
+# --- names that are no ops ----------------------------------------------------------------------------------------------
+
+
+@cache
+def defined_in(module: str) -> frozenset[str]:
+    """The functions and classes that a Python file of the package defines at its top level."""
+    found = importlib.import_module(module)
+    if not str(getattr(found, "__file__", "")).endswith(".py"):
+        return frozenset()
+    tree = ast.parse(Path(found.__file__).read_text())
+    return frozenset(node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef))
+
+
+def home_of(value: Any) -> str | None:
+    """The module of the package whose source defines a function or class, if one does."""
+    code = getattr(value, "__code__", None)
+    module = getattr(value, "__module__", None)
+    if code is not None and Path(code.co_filename).is_relative_to(ROOT / "rushlight"):
+        parts = Path(code.co_filename).relative_to(ROOT).with_suffix("").parts
+        module = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+    if not isinstance(module, str) or not module.startswith("rushlight.") or not isinstance(value, type | types.FunctionType):
+        return None
+    try:
+        return module if value.__name__ in defined_in(module) else None
+    except ImportError:
+        return None
+
+
+def known_annotation(text: Any) -> str:
+    """An annotation of a method as the stub can say it; Any where it names something that the stub does not import."""
+    if not isinstance(text, str):
+        return "Any"
+    spelled = {"Tensor": "Tensor", "_C.Tensor": "Tensor", "Any": "Any", "None": "None", "Sequence": "Sequence", "Callable": "Callable",
+               "dtype": "_dtype", "_C.dtype": "_dtype", "device": "_device", "_C.device": "_device", "Iterator": "Iterator", "Self": "Self"}
+
+    def say(node: ast.AST) -> str:
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
+            return f"{say(node.left)} | {say(node.right)}"
+        if isinstance(node, ast.Subscript):
+            inner = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+            return f"{say(node.value)}[{', '.join(map(say, inner))}]"
+        if isinstance(node, ast.List):
+            return f"[{', '.join(map(say, node.elts))}]"
+        if isinstance(node, ast.Constant) and (node.value is None or node.value is ...):
+            return "None" if node.value is None else "..."
+        name = ast.unparse(node)
+        if name in spelled:
+            return spelled[name]
+        if isinstance(node, ast.Name) and isinstance(getattr(builtins, name, None), type):
+            return f"builtins.{name}"
+        raise KeyError(name)
+
+    try:
+        return say(ast.parse(text, mode="eval").body)
+    except (KeyError, SyntaxError):
+        return "Any"
+
+
+def plain_signature(value: Any, is_method: bool = False) -> str:
+    """A Python function's parameters."""
     try:
         signature = inspect.signature(value)
     except (TypeError, ValueError):
-        return "*args: Any, **kwargs: Any"
+        return ("self, " if is_method else "") + "*args: Any, **kwargs: Any"
     parts, star = [], False
-    for param in signature.parameters.values():
+    params = list(signature.parameters.values())
+    if is_method:
+        parts.append("self")
+        params = params[1:]
+    for param in params:
+        kind = known_annotation(param.annotation)
         if param.kind is param.KEYWORD_ONLY and not star:
             star = True
             parts.append("*")
         if param.kind in (param.VAR_POSITIONAL, param.VAR_KEYWORD):
             star = star or param.kind is param.VAR_POSITIONAL
-            parts.append(f"{'*' if param.kind is param.VAR_POSITIONAL else '**'}{param.name}: Any")
+            parts.append(f"{'*' if param.kind is param.VAR_POSITIONAL else '**'}{param.name}: {kind}")
         else:
-            parts.append(f"{param.name}: Any" + ("" if param.default is param.empty else " = ..."))
+            parts.append(f"{param.name}: {kind}" + ("" if param.default is param.empty else " = ..."))
     return ", ".join(parts)
 
 
-def other_name(name: str, value: Any, dtype_type: type) -> str:
+def plain_result(value: Any) -> str:
+    return known_annotation(getattr(value, "__annotations__", {}).get("return"))
+
+
+def class_text(name: str, value: type) -> str:
+    """A class of the module itself: what it inherits of the language, whether it is a context, and anything else by name."""
+    base = next((base.__name__ for base in value.__mro__[1:] if getattr(builtins, base.__name__, None) is base and base is not object), None)
+    lines = [f"class {name}({f'builtins.{base}' if base else ''}):".replace("()", ""), "    def __init__(self, *args: Any, **kwargs: Any) -> None: ..."]
+    if hasattr(value, "__enter__"):
+        lines += ["    def __enter__(self) -> Self: ...", "    def __exit__(self, *exc: object) -> None: ..."]
+    return "\n".join([*lines, "    def __getattr__(self, name: builtins.str) -> Any: ..."])
+
+
+def other_name(name: str, value: Any, dtype_type: type, module: str) -> str:
     """One public name that is not an op."""
+    if name in CLASSES:
+        return CLASSES[name].strip()
     if isinstance(value, dtype_type):
         return f"{name}: _dtype"
+    if (home := home_of(value)) and home != module:
+        return f"from {home} import {value.__name__} as {name}"
     if isinstance(value, type):
-        return (f"class {name}:\n    def __init__(self, *args: Any, **kwargs: Any) -> None: ...\n"
-                "    def __getattr__(self, name: builtins.str) -> Any: ...")
+        return class_text(name, value)
     if callable(value):
-        return f"def {name}({plain_signature(value)}) -> Any: ..."
-    plain = type(value) in (int, float, bool, str)
-    return f"{name}: builtins.{type(value).__name__}" if plain else f"{name}: Any"
+        return f"def {name}({plain_signature(value)}) -> {plain_result(value)}: ..."
+    if getattr(type(value), "__module__", "") == "rushlight.shape":
+        return f"{name}: _{type(value).__name__}"
+    plain = next((kind for kind in (bool, int, float, str) if isinstance(value, kind)), None)
+    return f"{name}: builtins.{plain.__name__}" if plain else f"{name}: Any"
 
 
 def operator(name: str, schema: Any) -> str:
@@ -157,44 +258,50 @@ def operator(name: str, schema: Any) -> str:
 
 
 def tensor_class(tensor_type: type, op_type: type) -> list[str]:
-    """The class, methods of ops typed, everything else present by name."""
+    """The class: methods of ops typed by their schemas, those of the core by hand, others by their annotations."""
     lines = ["class Tensor:", "    def __init__(self, *args: Any, **kwargs: Any) -> None: ..."]
+    unknown = [name for name in TENSOR_MEMBERS if not hasattr(tensor_type, name)]
+    if unknown:
+        sys.exit(f"make_stubs: tools/core_stubs.py types members that a tensor does not have: {unknown}")
     for name, value in sorted(vars(tensor_type).items()):
         if (name.startswith("_") and not name.startswith("__")) or name in ("__init__", "__new__", "__dict__", "__doc__"):
             continue
         schemas = schemas_of_op(value) if isinstance(value, op_type) else []
-        if schemas and name.startswith("__"):
+        if name in TENSOR_MEMBERS:
+            lines += [f"    {line}" for line in TENSOR_MEMBERS[name].split("\n")]
+        elif schemas and name.startswith("__"):
             lines.append(operator(name, schemas[0][0]))
         elif schemas:
             lines += variants(name, schemas, True, "    ")
         elif name.startswith("__"):
             continue  # the language's own protocols
+        elif isinstance(value, types.FunctionType):
+            lines.append(f"    def {name}({plain_signature(value, True)}) -> {plain_result(value)}: ...")
         elif callable(value):
             lines.append(f"    def {name}(self, *args: Any, **kwargs: Any) -> Any: ...")
         else:
-            lines.append(f"    {name}: Any")
-    # Operators and protocols that are not ops.
-    lines += [f"    def {name}(self) -> {result}: ..." for name, result in (
-        ("__len__", "builtins.int"), ("__bool__", "builtins.bool"), ("__int__", "builtins.int"),
-        ("__float__", "builtins.float"))]
-    lines += ["    def __getitem__(self, index: Any) -> Tensor: ...",
-              "    def __setitem__(self, index: Any, value: Tensor | Number) -> None: ..."]
+            lines.append(f"    {name}: {'builtins.bool' if isinstance(value, bool) or name.startswith('is_') else 'Any'}")
+    lines += [f"    {line}" for line in TENSOR_PROTOCOLS.strip().split("\n")]
     return lines
+
+
+# Tensor has attributes called dtype and device, which would hide the classes inside it.
+ALIASES = ["_dtype = dtype", "_device = device", "_Generator = Generator"]
+IMPORTS = ["from rushlight import Generator as _Generator, Tensor, device as _device, dtype as _dtype"]
+SHARED = ["from rushlight import return_types as _return_types", "from rushlight.shape import layout as _layout, memory_format as _memory_format"]
 
 
 def module_text(module: types.ModuleType, is_root: bool) -> str:
     """The stub of one public module."""
     from rushlight import _C
 
-    names = [name for name in dir(module) if not name.startswith("_")]
-    lines = [HEADER]
-    # Tensor has attributes called dtype and device, which would hide the classes inside it.
-    aliases = ["_dtype = dtype", "_device = device"]
-    lines += [*aliases, *tensor_class(_C.Tensor, _C.Op)] if is_root else ["from rushlight import Tensor, device as _device, dtype as _dtype"]
+    names = [name for name in dir(module) if not name.startswith("_") or (is_root and name == "__version__")]
+    lines = [HEADER, *SHARED, *(ALIASES if is_root else IMPORTS)]
+    lines += tensor_class(_C.Tensor, _C.Op) if is_root else []
     for name in names:
         try:
             value = getattr(module, name)
-        except ImportError:
+        except (ImportError, AttributeError):
             continue
         if isinstance(value, types.ModuleType):
             if value.__name__ == f"{module.__name__}.{name}":
@@ -202,22 +309,51 @@ def module_text(module: types.ModuleType, is_root: bool) -> str:
         elif isinstance(value, _C.Op) and (schemas := schemas_of_op(value)):
             lines += variants(name, schemas, False, "")
         elif not (value is _C.Tensor and name == "Tensor") and getattr(value, "__module__", None) != "typing":
-            lines.append(other_name(name, value, _C.dtype))
+            if not is_root and name in CLASSES:
+                lines.append(f"from rushlight import {name} as {name}")
+            else:
+                lines.append(other_name(name, value, _C.dtype, module.__name__))
     return "\n".join(lines) + "\n"
 
 
-def make_stubs() -> dict[Path, str]:
-    """The stub files: the package itself, and the modules that only publish ops of a namespace."""
-    sys.path.insert(0, str(ROOT))
-    import importlib
+def result_types() -> str:
+    """The stub of `rushlight.return_types`."""
+    classes = [f"class {name}(NamedTuple):\n" + "\n".join(f"    {part}: Tensor" for part in parts) for name, parts in sorted(named_results.items())]
+    return "\n".join(['"""Made by tools/make_stubs.py from the op registry. Do not edit: run the tool."""\n', "from typing import NamedTuple\n",
+                      "from rushlight import Tensor\n", *classes]) + "\n"
 
+
+def core_names() -> str:
+    """The stub of the native module, for checkers that read our sources: its classes are those of the package."""
+    from rushlight import _C
+
+    shared = [name for name in ("Tensor", "Generator", "UntypedStorage", "device", "dtype") if hasattr(_C, name)]
+    return ('"""Made by tools/make_stubs.py. Do not edit: run the tool."""\n\nfrom typing import Any\n\n'
+            + "".join(f"from rushlight import {name} as {name}\n" for name in shared) + "\ndef __getattr__(name: str) -> Any: ...\n")
+
+
+def late_modules() -> list[str]:
+    """Modules whose names a checker cannot see: they arrive late, or are taken over from ops."""
+    found = []
+    for path in sorted((ROOT / "rushlight").rglob("__init__.py")):
+        name = ".".join(path.parent.relative_to(ROOT).parts)
+        if name != "rushlight" and "late.names(" in path.read_text() and "._" not in name and not name.startswith("rushlight.ops"):
+            found.append(name)
+    return found
+
+
+def make_stubs() -> dict[Path, str]:
+    """The stub files, by path."""
+    sys.path.insert(0, str(ROOT))
     from rushlight.op import load_all
 
     load_all()   # methods that arrive late are in place then
     made = {}
-    for name in MODULES:
+    for name in (*OF_OPS, *late_modules()):
         module = importlib.import_module(name)
         made[Path(module.__file__).with_suffix(".pyi")] = module_text(module, name == "rushlight")
+    made[ROOT / "rushlight" / "return_types.pyi"] = result_types()
+    made[ROOT / "rushlight" / "_C.pyi"] = core_names()
     return made
 
 

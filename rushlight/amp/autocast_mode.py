@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Literal, TypeVar
 
 from .._C import Tensor, bfloat16, dtype as _dtype, float16, float64
 from ..dispatch import autocast as _state
@@ -19,7 +19,10 @@ from ..dispatch.autocast import is_autocast_available
 __all__ = ["autocast", "autocast_decorator", "custom_bwd", "custom_fwd", "is_autocast_available"]
 
 
-def autocast_decorator(autocast_instance: autocast, func: Callable) -> Callable:
+_F = TypeVar("_F", bound=Callable)
+
+
+def autocast_decorator(autocast_instance: autocast, func: _F) -> _F:
     """`func` run inside the region."""
 
     @functools.wraps(func)
@@ -67,7 +70,7 @@ class autocast:  # noqa: N801 - PyTorch's name
         _state.set_autocast_cache_enabled(self._cache_enabled)
         return self
 
-    def __exit__(self, exc_type: Any, exc_val: Any, exc_tb: Any) -> bool:
+    def __exit__(self, exc_type: Any, exc_val: Any, exc_tb: Any) -> Literal[False]:
         if _state.autocast_decrement_nesting() == 0:
             _state.clear_autocast_cache()
         cache_enabled, enabled, dtype = self._outer.pop()
@@ -76,7 +79,7 @@ class autocast:  # noqa: N801 - PyTorch's name
         _state.set_autocast_cache_enabled(cache_enabled)
         return False
 
-    def __call__(self, func: Callable) -> Callable:
+    def __call__(self, func: _F) -> _F:
         if not callable(func):
             raise TypeError(f"autocast()(func) requires a callable, but got {type(func).__name__}. As a context manager it is `with autocast(...):`.")
         return autocast_decorator(self, func)

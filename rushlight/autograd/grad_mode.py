@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self, TypeVar, overload
 
 from .. import _C
 
+_F = TypeVar("_F", bound=Callable)
 CO_GENERATOR = 0x20   # in a code object's flags
 is_grad_enabled = _C.is_grad_enabled
 is_inference_mode_enabled = _C.is_inference_mode_enabled
@@ -37,7 +38,7 @@ class ModeContext:
     def clone(self) -> ModeContext:
         return type(self)()
 
-    def __call__(self, original: Any) -> Any:
+    def __call__(self, original: _F) -> _F:
         if isinstance(original, type):
             raise TypeError(f"{type(self).__name__} decorates functions, not classes: decorate {original.__name__}.__init__ or its methods")
         if is_generator_function(original):
@@ -77,6 +78,10 @@ class ModeContext:
 class _Bare(ModeContext):
     """A mode without arguments: `@no_grad` and `@no_grad()` mean the same."""
 
+    @overload
+    def __new__(cls, original: None = None) -> Self: ...
+    @overload
+    def __new__(cls, original: _F) -> _F: ...
     def __new__(cls, original: Callable | None = None) -> Any:
         return super().__new__(cls) if original is None else cls()(original)
 
@@ -118,7 +123,7 @@ class set_grad_enabled(ModeContext):  # noqa: N801
     def __exit__(self, *exc: Any) -> None:
         _C._set_grad_enabled(self.previous)
 
-    def __call__(self, original: Callable) -> Callable:
+    def __call__(self, original: _F) -> _F:
         _C._set_grad_enabled(self.previous)   # decorating is not yet running
         return super().__call__(original)
 
@@ -132,10 +137,14 @@ class set_grad_enabled(ModeContext):  # noqa: N801
 class inference_mode(ModeContext):  # noqa: N801
     """no_grad, and tensors made inside can never take part in recording: cheaper to make and to write."""
 
+    @overload
+    def __new__(cls, mode: bool = True) -> Self: ...
+    @overload
+    def __new__(cls, mode: _F) -> _F: ...
     def __new__(cls, mode: bool | Callable = True) -> Any:
         return super().__new__(cls) if isinstance(mode, bool) else cls()(mode)
 
-    def __init__(self, mode: bool = True) -> None:
+    def __init__(self, mode: bool | Callable = True) -> None:
         self.mode = mode
 
     def __enter__(self) -> None:

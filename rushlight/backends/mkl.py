@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 VERBOSE_OFF, VERBOSE_ON = 0, 1
 
 
@@ -21,5 +23,5 @@ class verbose:  # noqa: N801 - PyTorch's name
             raise AssertionError("Failed to set MKL into verbose mode: MKL is not available.")
         return self
 
-    def __exit__(self, *exc: object) -> bool:
+    def __exit__(self, *exc: object) -> Literal[False]:
         return False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from .flags_of_modules import FP32Precision, Switch, precision_switch, set_switches, switched, turn_into
 
@@ -35,7 +35,7 @@ class verbose:  # noqa: N801 - PyTorch's name
             raise AssertionError("Failed to set MKLDNN into verbose mode: oneDNN is not available. RUSHLIGHT_SHOW=dispatch prints the ops that run.")
         return self
 
-    def __exit__(self, *exc: object) -> bool:
+    def __exit__(self, *exc: object) -> Literal[False]:
         return False
 
 

@@ -7,7 +7,7 @@ needs a device raises AssertionError as PyTorch does, since programs catch that 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 from .. import _C, late
 from ..absent import absent_names
@@ -161,7 +161,7 @@ class device:
         if self.index >= 0:
             _no_device("device")
 
-    def __exit__(self, *error: object) -> bool:
+    def __exit__(self, *error: object) -> Literal[False]:
         return False
 
 
@@ -191,7 +191,7 @@ class StreamContext:
     def __enter__(self) -> None:
         return None
 
-    def __exit__(self, *error: object) -> bool:
+    def __exit__(self, *error: object) -> Literal[False]:
         return False
 
 

@@ -27,6 +27,7 @@ from collections.abc import Callable, Iterator, Mapping
 from .. import _C, disk_cache
 
 FUNCTION, OPERATOR, REFLECTED = 0, 1, 2   # modes of the core's Op (csrc/call.cpp)
+MARSHAL = 4   # a format that every Python we run on can read
 SHIPPED = os.path.join(os.path.dirname(__file__), "ops.tables")
 KIND_POINTWISE, KIND_PLANNED, KIND_PYTHON = 0, 1, 2   # how the core runs an overload
 _IN_PLACE = frozenset(("add", "sub", "mul", "div", "truediv", "floordiv", "mod", "pow", "and", "or", "xor", "lshift", "rshift", "matmul"))
@@ -150,15 +151,11 @@ def is_body(overload: _C.Overload) -> bool:
 
 def explain_mismatch(op: _C.Op | _C.Overload, args: tuple, kwargs: dict[str, object]) -> None:
     """Raise the TypeError that says what was given and what the op takes."""
+    from .mismatch import explain
+
     overloads = op.overload_list if isinstance(op, _C.Op) else [op]
     name = op.__name__ if isinstance(op, _C.Op) else op.name
-    given = [type(a).__name__ for a in args] + [f"{k}={type(v).__name__}" for k, v in kwargs.items()]
-    wanted = "\n".join(f"    {o.definition.spec}" for o in overloads)
-    known = {p for o in overloads for p in o.param_names}
-    unknown = [k for k in kwargs if k not in known and k != "out"]
-    if unknown:
-        raise TypeError(f"{name}() got an unexpected keyword argument '{unknown[0]}'. Signatures:\n{wanted}")
-    raise TypeError(f"{name}(): argument types ({', '.join(given)}) fit no signature. Expected one of:\n{wanted}")
+    raise explain(name, [overload.definition.spec for overload in overloads], args, kwargs)
 
 
 # --- publishing ---------------------------------------------------------------------------------------------------------
@@ -318,7 +315,7 @@ def take_tables(data: bytes | None, identity: bytes) -> bool:
 
 def packed_tables(identity: bytes) -> bytes:
     """What `take_tables` takes."""
-    body = marshal.dumps(vars(tables))
+    body = marshal.dumps(vars(tables), MARSHAL)
     return identity + zlib.crc32(body).to_bytes(4, "little") + body
 
 
@@ -340,7 +337,7 @@ def content_identity(folder: str) -> bytes:
             for name in sorted(name for name in names if name.endswith(".py")):
                 with open(os.path.join(where, name), "rb") as file:
                     total = zlib.crc32(file.read(), zlib.crc32(name.encode(), total))
-    return f"rushlight-ops-{marshal.version}-{total:08x}-".encode()
+    return f"rushlight-ops-{total:08x}-".encode()
 
 
 _C.set_hooks(bind_error=explain_mismatch, describer=describe)

@@ -27,7 +27,7 @@ def _padding_row(padding_idx: int | None, rows: int) -> int | None:
 
 
 class _Table(Module):
-    weight: Tensor
+    weight: Parameter
 
     def _make_weight(self, given: Tensor | None, frozen: bool, device: Any, dtype: Any) -> None:
         shape = (self.num_embeddings, self.embedding_dim)
