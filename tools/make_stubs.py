@@ -140,28 +140,28 @@ def schemas_of_op(op: Any) -> list[tuple[Any, bool]]:
 
 
 @cache
-def defined_in(module: str) -> frozenset[str]:
-    """The functions and classes that a Python file of the package defines at its top level."""
-    found = importlib.import_module(module)
-    if not str(getattr(found, "__file__", "")).endswith(".py"):
-        return frozenset()
-    tree = ast.parse(Path(found.__file__).read_text())
-    return frozenset(node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef))
+def defined_in(path: Path) -> frozenset[str]:
+    """The functions and classes that a Python file defines at its top level."""
+    return frozenset(node.name for node in ast.parse(path.read_text()).body if isinstance(node, ast.FunctionDef | ast.ClassDef))
+
+
+homes: dict[int, str] = {}       # id of a function or class -> the module whose source defines it
+_searched: set[str] = set()
 
 
 def home_of(value: Any) -> str | None:
-    """The module of the package whose source defines a function or class, if one does."""
-    code = getattr(value, "__code__", None)
-    module = getattr(value, "__module__", None)
-    if code is not None and Path(code.co_filename).is_relative_to(ROOT / "rushlight"):
-        parts = Path(code.co_filename).relative_to(ROOT).with_suffix("").parts
-        module = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-    if not isinstance(module, str) or not module.startswith("rushlight.") or not isinstance(value, type | types.FunctionType):
+    """The module of the package whose source defines a function or class, if one does. (`__module__` says where it is public.)"""
+    if not isinstance(value, type | types.FunctionType):
         return None
-    try:
-        return module if value.__name__ in defined_in(module) else None
-    except ImportError:
-        return None
+    for name, module in sorted(sys.modules.items()):
+        path = Path(str(getattr(module, "__file__", None)))
+        if name in _searched or not name.startswith("rushlight.") or path.suffix != ".py":
+            continue
+        _searched.add(name)
+        parts = path.with_suffix("").relative_to(ROOT).parts
+        if name == ".".join(parts[:-1] if parts[-1] == "__init__" else parts):   # and not another name of the file's module
+            homes.update((id(found), name) for known in defined_in(path) if (found := vars(module).get(known)) is not None)
+    return homes.get(id(value))
 
 
 def known_annotation(text: Any) -> str:

@@ -14,6 +14,7 @@ from rushlight.shape import layout as _layout, memory_format as _memory_format
 from rushlight import Generator as _Generator, Tensor, device as _device, dtype as _dtype
 from rushlight.autograd.function import Function as Function
 from rushlight.autograd.gradcheck import GradcheckError as GradcheckError
+from rushlight.autograd.function import NestedIOFunction as NestedIOFunction
 from rushlight.autograd.graph import Node as Node
 class Variable:
     def __init__(self, *args: Any, **kwargs: Any) -> None: ...
@@ -22,6 +23,7 @@ from . import anomaly_mode as anomaly_mode
 from rushlight.autograd.backward import backward as backward
 from rushlight.autograd.anomaly_mode import detect_anomaly as detect_anomaly
 from rushlight.autograd.grad_mode import enable_grad as enable_grad
+from rushlight.autograd.grad_mode import enforce_grad_layout_policy as enforce_grad_layout_policy
 from . import forward_ad as forward_ad
 from . import function as function
 from . import function_levels as function_levels
@@ -41,3 +43,4 @@ from rushlight.autograd.anomaly_mode import set_detect_anomaly as set_detect_ano
 from rushlight.autograd.grad_mode import set_grad_enabled as set_grad_enabled
 from rushlight.autograd.grad_mode import set_multithreading_enabled as set_multithreading_enabled
 from rushlight.autograd.backward import tensor_backward as tensor_backward
+from . import variable as variable
