@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 
-from . import _C
+from . import _C, environment
 from .settings import get_num_interop_threads
 from .version import __version__
 
@@ -26,7 +26,7 @@ def show() -> str:
 
 def parallel_info() -> str:
     """The threads kernels share."""
-    variable = os.environ.get("OMP_NUM_THREADS", "[not set]")
+    variable = environment.get("OMP_NUM_THREADS")
     return (
         f"Rushlight threads:\n\tget_num_threads() : {_C.get_num_threads()}\n\tget_num_interop_threads() : {get_num_interop_threads()}\n"
         f"hardware concurrency : {os.cpu_count()}\nEnvironment variables:\n\tOMP_NUM_THREADS : {variable}\nparallel backend: Rushlight's own threads\n"

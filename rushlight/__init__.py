@@ -22,6 +22,7 @@ from . import (  # noqa: F401
     ops,
     overrides as _overrides,
     tensor as _tensor_methods,
+    tracebacks as _tracebacks,
     version as _version,
 )
 from ._C import (
@@ -149,6 +150,7 @@ _homes.settle_module(_C)
 _namespaces.install()
 _overrides.install()
 _dispatch.install()
+_tracebacks.install()
 globals().update(_DTYPES)
 globals().update(_LEGACY_TYPES)
 globals().update(_ASSERTIONS)

@@ -18,6 +18,8 @@ import threading
 import time
 import warnings
 
+from . import environment
+
 DEFAULT_LIMIT = 1 << 30
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _BLOCK = 4096                 # what even a small file takes
@@ -33,16 +35,12 @@ _written = 0
 
 def folder() -> str:
     """Where files live; it may not exist yet."""
-    chosen = os.environ.get("RUSHLIGHT_CACHE")
-    if chosen:
-        return chosen
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return os.path.join(base, "rushlight")
+    return environment.get("RUSHLIGHT_CACHE") or os.path.join(os.path.expanduser(environment.get("XDG_CACHE_HOME")), "rushlight")
 
 
 def limit() -> int:
     """How many bytes the folder may hold; 0 for any number."""
-    text = os.environ.get("RUSHLIGHT_CACHE_SIZE", "").strip().upper().removesuffix("B").removesuffix("I")
+    text = environment.get("RUSHLIGHT_CACHE_SIZE").strip().upper().removesuffix("B").removesuffix("I")
     if not text:
         return DEFAULT_LIMIT
     unit = _UNITS.get(text[-1], 1)

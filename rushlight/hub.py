@@ -21,6 +21,7 @@ from urllib.error import URLError
 from urllib.parse import urlparse
 from urllib.request import Request, urlopen
 
+from . import environment
 from .serialization import load as _load_file
 from .serialization.sources import replaced
 
@@ -39,8 +40,7 @@ __all__ = ["download_url_to_file", "get_dir", "help", "list", "load", "load_stat
 
 
 def _get_torch_home() -> str:
-    cache = os.environ.get(ENV_XDG_CACHE_HOME, DEFAULT_CACHE_DIR)
-    return os.path.expanduser(os.environ.get(ENV_TORCH_HOME, os.path.join(cache, "torch")))
+    return os.path.expanduser(environment.get(ENV_TORCH_HOME) or os.path.join(environment.get(ENV_XDG_CACHE_HOME), "torch"))
 
 
 def get_dir() -> str:

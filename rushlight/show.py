@@ -1,18 +1,31 @@
 """RUSHLIGHT_SHOW: which layers print themselves to stderr while they work.
 
-Enters: the environment variable, words separated by commas (dispatch, graph, loops, llvm, asm, ...).
-Leaves: `is_shown(word)` and `show(word, title, text)`. Refuses: nothing; unknown words are someone else's.
+Enters: the environment variable, words separated by commas (dispatch, loops, llvm, asm).
+Leaves: `is_shown(word)` and `show(word, title, text)`. A word that names no layer is warned of once, with those that do.
 """
 
 from __future__ import annotations
 
-import os
 import sys
+import warnings
+from functools import cache
+
+from . import environment
 
 
 def shown_words() -> frozenset[str]:
     """The words asked for; read anew at each call, so that a test or a debugger may change them."""
-    return frozenset(word.strip() for word in os.environ.get("RUSHLIGHT_SHOW", "").split(",") if word.strip())
+    return words_of(environment.get("RUSHLIGHT_SHOW"))
+
+
+@cache
+def words_of(text: str) -> frozenset[str]:
+    """The words of the variable's text; those that nobody listens to are named, once."""
+    words = frozenset(word.strip() for word in text.split(",") if word.strip())
+    known = environment.VARIABLES["RUSHLIGHT_SHOW"].values
+    if unknown := sorted(words.difference(known)):
+        warnings.warn(f"RUSHLIGHT_SHOW: expected some of {', '.join(known)}, got {', '.join(map(repr, unknown))}.", RuntimeWarning, stacklevel=3)
+    return words & frozenset(known)
 
 
 def is_shown(word: str) -> bool:

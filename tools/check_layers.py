@@ -25,7 +25,8 @@ CHECKED_FOLDERS = (PACKAGE, "csrc", "tests", "tools", "benchmarks", "docs", "exa
 # From the bottom up. A module may import only from lines before its own, or from its own package. Names on
 # one line do not see each other. `_C` is the native core; "" is rushlight/__init__.py itself.
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("errors", "version", "config", "show", "absent", "disk_cache", "late", "futures", "homes"),
+    ("environment",),
+    ("errors", "version", "config", "show", "notice", "tracebacks", "absent", "disk_cache", "late", "futures", "homes"),
     ("_jit_internal",),
     ("_C",),
     ("settings",),

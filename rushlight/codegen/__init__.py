@@ -10,6 +10,7 @@ prints each stage to stderr.
 from __future__ import annotations
 
 from ..loops.nest import Nest
+from ..notice import waiting_for
 from ..show import show, shown_words
 from . import cache
 from .cache import Kernel
@@ -29,7 +30,8 @@ def _host_object(nest: Nest) -> bytes:
         show("llvm", nest.name, emit_llvm(nest))
     if "asm" in words:
         show("asm", nest.name, emit_asm(nest))
-    return emit_object(nest)
+    with waiting_for(f"compiling the kernel {nest.name}"):
+        return emit_object(nest)
 
 
 def emit_llvm(nest: Nest, target: str = "host") -> str:

@@ -12,7 +12,6 @@ import enum
 import inspect
 import keyword
 import math
-import os
 import pprint
 import re
 import types
@@ -21,7 +20,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from .. import _C
+from .. import _C, environment
 from .._C import Tensor
 from ..utils import _pytree as pytree
 from ..utils._dtype_abbrs import dtype_abbrs
@@ -200,7 +199,7 @@ class _Writer:
         self.returns = ""
         self.last_summary: str | None = None
         self.last_uses: dict[Node, list[Node]] = {}
-        self.shows_meta = os.environ.get("FX_GRAPH_SHOW_META", "0") == "1"
+        self.shows_meta = environment.get("FX_GRAPH_SHOW_META") == "1"
         for name, (_, obj) in _custom_builtins.items():
             self.add_global(name, obj)
 
@@ -420,8 +419,8 @@ class CodeGen:
                          additional_meta: list[str] | None = None) -> PythonCode:  # fmt: skip
         if record_func:
             raise NotImplementedError("fx: record_func=True marks nodes for the profiler, which Rushlight does not have yet")
-        options = _Options(verbose, include_stride or os.environ.get("FX_GRAPH_SHOW_STRIDE", "0") == "1",
-                           include_device or os.environ.get("FX_GRAPH_SHOW_DEVICE", "0") == "1", colored, expanded_def, additional_meta)  # fmt: skip
+        options = _Options(verbose, include_stride or environment.get("FX_GRAPH_SHOW_STRIDE") == "1",
+                           include_device or environment.get("FX_GRAPH_SHOW_DEVICE") == "1", colored, expanded_def, additional_meta)  # fmt: skip
         writer = _Writer(self, root_module, namespace, options)
         writer.find_last_uses(nodes)
         for i, node in enumerate(nodes):

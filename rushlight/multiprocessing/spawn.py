@@ -21,6 +21,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from .. import environment
 from .._C import end_with_parent
 
 ENV_VAR_PARALLEL_START = "TORCH_MP_PARALLEL_START"
@@ -166,7 +167,7 @@ def start_processes(
         process.start()
         return process, path
 
-    if start_method == "forkserver" and os.environ.get(ENV_VAR_PARALLEL_START, "0") == "1":
+    if start_method == "forkserver" and environment.get(ENV_VAR_PARALLEL_START) == "1":
         with ThreadPoolExecutor(max_workers=nprocs) as executor:
             started = list(executor.map(start, range(nprocs)))
     else:

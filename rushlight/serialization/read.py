@@ -16,7 +16,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from .. import _C
+from .. import _C, environment
 from .._C import UntypedStorage
 from ..dispatch.modes import state as modes
 from ..storage import STORAGE_DTYPES, TypedStorage, over_buffer
@@ -62,7 +62,7 @@ def load(
 
 def _is_weights_only(asked: bool | None, pickle_module: Any) -> bool:
     """The argument, the environment's wish, or the default: safe unless a pickle module is given."""
-    force, forbid = (os.environ.get(f"TORCH_FORCE_{name}", "0").lower() in _TRUE for name in ("WEIGHTS_ONLY_LOAD", "NO_WEIGHTS_ONLY_LOAD"))
+    force, forbid = (environment.get(f"TORCH_FORCE_{name}").lower() in _TRUE for name in ("WEIGHTS_ONLY_LOAD", "NO_WEIGHTS_ONLY_LOAD"))
     if force and forbid:
         raise RuntimeError("Only one of `TORCH_FORCE_WEIGHTS_ONLY_LOAD` or `TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD` should be set, but both were set.")
     if force:

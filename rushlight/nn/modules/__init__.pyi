@@ -102,6 +102,7 @@ from rushlight.nn.modules.linear import LazyLinear as LazyLinear
 from rushlight.nn.modules.activation import LeakyReLU as LeakyReLU
 from rushlight.nn.modules.linear import Linear as Linear
 from rushlight.nn.modules.loss import LinearCrossEntropyLoss as LinearCrossEntropyLoss
+from rushlight.nn.linear_cross_entropy_options import LinearCrossEntropyOptions as LinearCrossEntropyOptions
 from rushlight.nn.modules.normalization import LocalResponseNorm as LocalResponseNorm
 from rushlight.nn.modules.activation import LogSigmoid as LogSigmoid
 from rushlight.nn.modules.activation import LogSoftmax as LogSoftmax
