@@ -95,9 +95,9 @@ def adafactor(params: list[Tensor], grads: list[Tensor], row_vars: list[Tensor |
               weight_decay: float, eps1: float | None, eps2: float, maximize: bool) -> None:  # fmt: skip
     """The update of `Adafactor` on lists of parameters, gradients and state."""
     if not all(isinstance(t, Tensor) for t in state_steps):
-        raise RuntimeError("`state_steps` argument must contain a list of singleton tensors")
+        raise RuntimeError("state_steps: expected a list of tensors of one element each")
     if grad_scale is not None or found_inf is not None:
-        raise AssertionError("Grad scaling should occur outside of optimizer.step()")
+        raise AssertionError("gradients must be unscaled before step() is called: grad_scale and found_inf are not taken here")
     lr = float(lr)
     for param, grad, row, column, variance, count in zip(params, grads, row_vars, col_vars, variances, state_steps, strict=True):
         grad = -grad if maximize else grad

@@ -19,11 +19,11 @@ OPTIONS = ("lr", "weight_decay", "momentum", "nesterov", "ns_coefficients", "eps
 def _zeropower_via_newtonschulz(grad: Tensor, ns_coefficients: tuple[float, float, float], ns_steps: int, eps: float) -> Tensor:
     """An orthogonal matrix near `grad`, by iterating an odd polynomial of degree 5 on its singular values, in bfloat16."""
     if ns_steps >= 100:
-        raise ValueError("Number of steps must be less than 100 for computational efficiency")
+        raise ValueError("ns_steps: expected fewer than 100 steps")
     if grad.ndim != 2:
-        raise ValueError("Input tensor gradient must be a 2D matrix")
+        raise ValueError("the gradient must be a matrix (2 dims)")
     if len(ns_coefficients) != 3:
-        raise ValueError("Coefficients must be a tuple of exactly 3 values")
+        raise ValueError("ns_coefficients: expected three values")
     a, b, c = ns_coefficients
     addmm = find_op("addmm")
     is_tall = grad.size(0) > grad.size(1)
@@ -62,7 +62,7 @@ class Muon(Optimizer):
         for group in self.param_groups:
             for p in group["params"]:
                 if p.ndim != 2:
-                    raise ValueError(f"Muon only supports 2D parameters whereas we found a parameter with size: {p.size()}")
+                    raise ValueError(f"Muon updates matrices (2 dims) only, got a parameter of size {p.size()}: give the others to AdamW")
 
     @no_grad()
     def step(self, closure: Any = None) -> Any:

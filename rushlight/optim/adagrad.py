@@ -88,7 +88,7 @@ def _make_sparse(grad: Tensor, grad_indices: Tensor, values: Tensor) -> Tensor:
 def update_sparse(param: Tensor, grad: Tensor, total: Tensor, step: Tensor, hyper: dict[str, Any]) -> None:
     """The update for a sparse gradient."""
     if hyper["weight_decay"] != 0:
-        raise RuntimeError("weight_decay option is not compatible with sparse gradients")
+        raise RuntimeError("sparse gradients cannot be combined with weight_decay: set it to 0")
     step += 1
     grad = (-grad if hyper["maximize"] else grad).coalesce()
     rows, values = grad._indices(), grad._values()

@@ -46,7 +46,7 @@ RULE = AdamRule()
 def check_tensor_options(lr: Any, betas: tuple[Any, Any], foreach: bool | None, capturable: bool) -> None:
     """Refuse options that are tensors where PyTorch takes none."""
     if not (all(isinstance(b, float) for b in betas) or all(isinstance(b, Tensor) for b in betas)):
-        raise ValueError("betas must be either both floats or both Tensors")
+        raise ValueError("betas: expected two floats or two Tensors, not one of each")
     for name, value in (("lr", lr), ("betas[0]", betas[0]), ("betas[1]", betas[1])):
         if isinstance(value, Tensor):
             if foreach and not capturable:
@@ -82,11 +82,11 @@ class Adam(RuledOptimizer):
 
     def _check_group(self, group: dict[str, Any]) -> None:
         if group["foreach"] and isinstance(group["lr"], Tensor) and not group["capturable"]:
-            raise RuntimeError("lr as a Tensor is not supported for capturable=False and foreach=True")
+            raise RuntimeError("a Tensor lr with foreach=True needs capturable=True")
 
     def _take_sparse(self, group: dict[str, Any], params: list[Tensor]) -> list[Tensor]:
         if any(p.grad.is_sparse for p in params):
-            raise RuntimeError("Adam does not support sparse gradients, please consider SparseAdam instead")
+            raise RuntimeError("Adam takes dense gradients only, and got a sparse one: use SparseAdam for it")
         return params
 
 

@@ -121,7 +121,7 @@ class LBFGS(Optimizer):
                                   "tolerance_grad": tolerance_grad, "tolerance_change": tolerance_change, "history_size": history_size,
                                   "line_search_fn": line_search_fn})  # fmt: skip
         if len(self.param_groups) != 1:
-            raise ValueError("LBFGS doesn't support per-parameter options (parameter groups)")
+            raise ValueError("LBFGS takes one list of parameters, no parameter groups")
 
     @property
     def _params(self) -> list[Tensor]:

@@ -70,7 +70,7 @@ def nadam(params: list[Tensor], grads: list[Tensor], exp_avgs: list[Tensor], exp
           weight_decay: float, momentum_decay: float, eps: float) -> None:  # fmt: skip
     """The update of `NAdam` on lists of parameters, gradients and state."""
     if not all(isinstance(t, Tensor) for t in mu_products):
-        raise RuntimeError("API has changed, `mu_products` argument must contain a list of singleton tensors")
+        raise RuntimeError("mu_products: expected a list of tensors of one element each, one for each parameter")
     hyper = {"lr": lr, "betas": (beta1, beta2), "eps": eps, "weight_decay": weight_decay, "momentum_decay": momentum_decay, "maximize": maximize,
              "decoupled_weight_decay": decoupled_weight_decay, "capturable": capturable, "differentiable": differentiable}  # fmt: skip
     lists = {"step": state_steps, "mu_product": mu_products, "exp_avg": exp_avgs, "exp_avg_sq": exp_avg_sqs}

@@ -106,7 +106,7 @@ def _device_dtype_check_for_fused(p: Tensor, cuda_unsupported: bool = False) -> 
     devices = [d for d in _FUSED_DEVICES if not (cuda_unsupported and d == "cuda")]
     if p.device.type not in devices or not p.is_floating_point():
         raise RuntimeError(
-            f"`fused=True` requires all the params to be floating point Tensors of supported devices: {devices} but {p.dtype} and {p.device.type}"
+            f"fused=True: every parameter must be a floating point Tensor on one of {devices}, got {p.dtype} on {p.device.type}"
         )
 
 
@@ -170,7 +170,7 @@ class Optimizer:
         self.__dict__.update({name: OrderedDict() for name in _HOOK_TABLES})
         self._patch_step_function()
         if isinstance(params, Tensor):
-            raise TypeError(f"params argument given to the optimizer should be an iterable of Tensors or dicts, but got {typename(params)}")
+            raise TypeError(f"params: expected an iterable of Tensors or dicts, got {typename(params)}")
         self.state: defaultdict[Tensor, Any] = defaultdict(dict)
         self.param_groups: list[dict[str, Any]] = []
         groups = list(params)
@@ -239,7 +239,7 @@ class Optimizer:
                 if result is None:
                     continue
                 if not isinstance(result, tuple) or len(result) != 2:
-                    raise RuntimeError(f"{func} must return None or a tuple of (new_args, new_kwargs), but got {result}.")
+                    raise RuntimeError(f"{func}: a hook before step returns None or (args, kwargs), got {result}.")
                 args, kwargs = result
             made = func(*args, **kwargs)
             for hook in chain(self._optimizer_step_post_hooks.values(), _global_optimizer_post_hooks.values()):
@@ -342,9 +342,9 @@ class Optimizer:
             state_dict = state_dict if result is None else result
         groups, saved = self.param_groups, deepcopy(state_dict["param_groups"])
         if len(groups) != len(saved):
-            raise ValueError("loaded state dict has a different number of parameter groups")
+            raise ValueError("the loaded state has a different number of parameter groups than this optimizer")
         if any(len(g["params"]) != len(s["params"]) for g, s in zip(groups, saved, strict=True)):
-            raise ValueError("loaded state dict contains a parameter group that doesn't match the size of optimizer's group")
+            raise ValueError("a parameter group of the loaded state doesn't match the size of this optimizer's group")
         numbers = chain.from_iterable(g["params"] for g in saved)
         params = dict(zip(numbers, chain.from_iterable(g["params"] for g in groups), strict=True))
         state: defaultdict[Any, Any] = defaultdict(dict)
@@ -370,24 +370,24 @@ class Optimizer:
         self._list_params(param_group)
         for p in param_group["params"]:
             if not isinstance(p, Tensor):
-                raise TypeError(f"optimizer can only optimize Tensors, but one of the params is {typename(p)}")
+                raise TypeError(f"params: can only optimize Tensors, got {typename(p)}")
             if not self.defaults.get("differentiable", None) and not (p.is_leaf or p.retains_grad):
                 raise ValueError("can't optimize a non-leaf Tensor")
         for name, default in self.defaults.items():
             if default is required and name not in param_group:
-                raise ValueError(f"parameter group didn't specify a value of required optimization parameter {name}")
+                raise ValueError(f"the parameter group gives no value for {name}, which is required")
             param_group.setdefault(name, default)
         params = set(param_group["params"])
         if len(params) != len(param_group["params"]):
             self._has_repeats = True
-            warnings.warn("optimizer contains a parameter group with duplicate parameters; in future, this will cause an error; "
+            warnings.warn("a parameter group holds duplicate parameters, which will be refused one day; "
                           "see github.com/pytorch/pytorch/issues/40967 for more information", stacklevel=3)  # fmt: skip
         for group in self.param_groups:
             if ("param_names" in param_group) != ("param_names" in group):
                 text = "with names" if "param_names" in param_group else "without names"
-                raise ValueError(f"all optimizer param groups should be with/without names. cannot add param group {text} to the optimizer")
+                raise ValueError(f"param groups either all have names or none has: cannot add a group {text}")
         if any(not params.isdisjoint(group["params"]) for group in self.param_groups):
-            raise ValueError("some parameters appear in more than one parameter group")
+            raise ValueError("a parameter may stand in one parameter group only, and some appear in more than one")
         self.param_groups.append(param_group)
 
     @staticmethod
@@ -395,14 +395,14 @@ class Optimizer:
         """Make group["params"] a list of parameters, their names apart."""
         params = param_group["params"]
         if isinstance(params, set):
-            raise TypeError("optimizer parameters need to be organized in ordered collections, but the ordering of tensors in sets "
-                            "will change between runs. Please use a list instead.")  # fmt: skip
+            raise TypeError("params: expected an ordered collection, got a set, whose order "
+                            "differs from run to run. Make it a list.")  # fmt: skip
         listed = [params] if isinstance(params, Tensor) else list(params)
         names = [p[0] for p in listed if isinstance(p, tuple)]
         param_group["params"] = [p[1] if isinstance(p, tuple) else p for p in listed]
         if names:
             if len(names) != len(listed):
-                raise ValueError("all optimizer params should be with/without names. Some param names are missing")
+                raise ValueError("params: some have names and others have none; name all of them or none")
             param_group["param_names"] = names
 
 

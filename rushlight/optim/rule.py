@@ -185,14 +185,14 @@ def check_capturable(params: list[Tensor], hyper: dict[str, Any]) -> None:
     if hyper.get("capturable") and not hyper.get("fused"):
         devices = _get_capturable_supported_devices(supports_xla=True)
         if any(p.device.type not in devices for p in params):
-            raise AssertionError(f"If capturable=True, params and state_steps must be on supported devices: {devices}.")
+            raise AssertionError(f"capturable=True works on {devices} only: move the parameters and state_steps there, or leave it out.")
 
 
 def functional_update(rule: Rule, params: list[Tensor], grads: list[Tensor], lists: dict[str, list], hyper: dict[str, Any]) -> None:
     """The update of PyTorch's functional forms: state as lists by name."""
     steps = lists.get("step")
     if steps is not None and not all(isinstance(t, Tensor) for t in steps):
-        raise RuntimeError("API has changed, `state_steps` argument must contain a list of singleton tensors")
+        raise RuntimeError("state_steps: expected a list of tensors of one element each, one for each parameter")
     if skips(hyper):
         return
     kept = {key: values for key, values in lists.items() if values}

@@ -51,7 +51,7 @@ class SGD(RuledOptimizer):
                  differentiable: bool = False, fused: bool | None = None) -> None:  # fmt: skip
         check_at_least_zero(learning_rate=lr, momentum=momentum, weight_decay=weight_decay)
         if nesterov and (momentum <= 0 or dampening != 0):
-            raise ValueError("Nesterov momentum requires a momentum and zero dampening")
+            raise ValueError("nesterov=True needs momentum above 0 and a dampening of 0")
         defaults = {"lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay, "nesterov": nesterov,
                     "maximize": maximize, "foreach": foreach, "differentiable": differentiable, "fused": fused}  # fmt: skip
         super().__init__(params, defaults)

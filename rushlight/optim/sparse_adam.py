@@ -45,7 +45,7 @@ class SparseAdam(Optimizer):
             params = [p for p in group["params"] if p.grad is not None]
             for p in params:
                 if not p.grad.is_sparse:
-                    raise RuntimeError("SparseAdam does not support dense gradients, please consider Adam instead")
+                    raise RuntimeError("SparseAdam takes sparse gradients only, and got a dense one: use Adam for it")
                 if not self.state[p]:
                     self.state[p].update(step=0, exp_avg=zeros(p), exp_avg_sq=zeros(p))
                 self.state[p]["step"] += 1

@@ -231,7 +231,7 @@ def test_functional_forms() -> None:
     buffers = [None]
     sgd([p], [g], buffers, weight_decay=0, momentum=0.9, lr=0.1, dampening=0.5, nesterov=False, maximize=False)
     assert rl.allclose(buffers[0], g)
-    with pytest.raises(RuntimeError, match="API has changed"):
+    with pytest.raises(RuntimeError, match="state_steps"):
         adam([p], [g], [mean], [square], [], [3], amsgrad=False, beta1=0.9, beta2=0.999, lr=0.1, weight_decay=0, eps=1e-8, maximize=False)
 
 

@@ -19,9 +19,9 @@ from ..optimizer import Optimizer, _to_scalar
 Rates = list[float | Tensor]
 
 EPOCH_DEPRECATION_WARNING = (
-    "The epoch parameter in `scheduler.step()` was not necessary and is being deprecated where possible. Please use `scheduler.step()` to "
-    "step the scheduler. During the deprecation, if epoch is different from None, the closed form is used instead of the new chainable "
-    "form, where available."
+    "the epoch parameter of scheduler.step() is deprecated: call it without, once an epoch. Where the scheduler has a "
+    "closed form, the epoch given here is put into it; elsewhere the step is made "
+    "as usual."
 )
 
 
@@ -41,7 +41,7 @@ def _format_param(name: str, optimizer: Optimizer, param: Any) -> list[Any]:
     if not isinstance(param, (list, tuple)):
         return [copied(param) for _ in range(count)]
     if len(param) != count:
-        raise ValueError(f"{name} must have the same length as optimizer.param_groups. {name} has {len(param)} values, param_groups has {count}.")
+        raise ValueError(f"{name}: expected one value for each of the {count} param_groups, got {len(param)}.")
     return [copied(p) for p in param]
 
 
@@ -114,7 +114,7 @@ class LRScheduler:
             if last_epoch == -1:
                 group.setdefault("initial_lr", copied(group["lr"]))
             elif "initial_lr" not in group:
-                raise KeyError(f"param 'initial_lr' is not specified in param_groups[{i}] when resuming scheduler with last_epoch >= 0. "
+                raise KeyError(f"param_groups[{i}] has no 'initial_lr', which a scheduler that resumes (last_epoch >= 0) starts from. "
                                "Load the state of the optimizer first, or start with last_epoch=-1.")  # fmt: skip
         self.base_lrs: Rates = _param_groups_val_list(optimizer, "initial_lr")
         self.last_epoch = last_epoch
@@ -153,10 +153,10 @@ class LRScheduler:
 
     def _check_order(self) -> None:
         if not hasattr(self.optimizer.step, "_wrapped_by_lr_sched"):
-            warnings.warn("Seems like `optimizer.step()` has been overridden after learning rate scheduler initialization. Please, make sure to "
-                          "call `optimizer.step()` before `lr_scheduler.step()`.", UserWarning, stacklevel=3)  # fmt: skip
+            warnings.warn("optimizer.step was overridden after the scheduler was made, so the order of calls cannot be checked: "
+                          "optimizer.step() comes first, then lr_scheduler.step().", UserWarning, stacklevel=3)  # fmt: skip
         elif not getattr(self.optimizer, "_opt_called", False):
-            warnings.warn("Detected call of `lr_scheduler.step()` before `optimizer.step()`. Call them in the opposite order: `optimizer.step()` "
+            warnings.warn("`lr_scheduler.step()` was called before `optimizer.step()`. The other way round is right: `optimizer.step()` "
                           "before `lr_scheduler.step()`. Otherwise the first value of the schedule is skipped.", UserWarning, stacklevel=3)  # fmt: skip
 
     def _update_lr(self, epoch: int | None = None) -> None:
@@ -188,7 +188,7 @@ class _LRScheduler(LRScheduler):
 
 def _warn_get_lr_called_within_step(lr_scheduler: LRScheduler) -> None:
     if not lr_scheduler._get_lr_called_within_step:
-        warnings.warn("To get the last learning rate computed by the scheduler, please use `get_last_lr()`.", UserWarning, stacklevel=3)
+        warnings.warn("get_lr() is for the scheduler's own use: get_last_lr() gives the rate in force.", UserWarning, stacklevel=3)
 
 
 def callable_state(fn: Callable | None) -> dict[str, Any] | None:

@@ -26,10 +26,10 @@ class _Combined(LRScheduler):
             if not hasattr(scheduler, "optimizer"):
                 raise TypeError(f"{own} at index {i} should have `optimizer` as its attribute.")
             if isinstance(scheduler, ReduceLROnPlateau):
-                raise ValueError(f"{own} does not support `ReduceLROnPlateau` scheduler as it requires additional kwargs to be specified when "
-                                 f"calling `step`, but got one at index {i} in the given schedulers sequence.")  # fmt: skip
+                raise ValueError(f"{own} cannot hold a ReduceLROnPlateau, whose step() needs a metric, "
+                                 f"and got one at index {i} of schedulers.")  # fmt: skip
             if optimizer != scheduler.optimizer:
-                raise ValueError(f"{own} expects all schedulers to belong to the same optimizer, but got scheduler {type(scheduler).__name__} at "
+                raise ValueError(f"{own}: all schedulers must share one optimizer, but {type(scheduler).__name__} at "
                                  f"index {i} has {scheduler.optimizer}, which is different from {type(optimizer).__name__}.")  # fmt: skip
 
     def state_dict(self) -> dict[str, Any]:
@@ -50,11 +50,11 @@ class SequentialLR(_Combined):
 
     def __init__(self, optimizer: Optimizer, schedulers: list[LRScheduler], milestones: list[int], last_epoch: int = -1) -> None:
         if len(schedulers) < 1:
-            raise ValueError(f"{type(self).__name__} expects at least one scheduler, but got no scheduler.")
+            raise ValueError(f"{type(self).__name__}: schedulers is empty, one at least is needed.")
         self._check_schedulers(schedulers, optimizer)
         if len(milestones) != len(schedulers) - 1:
-            raise ValueError("Sequential Schedulers expects number of schedulers provided to be one more than the number of milestone points, but "
-                             f"got number of schedulers {len(schedulers)} and the number of milestones to be equal to {len(milestones)}")  # fmt: skip
+            raise ValueError("SequentialLR: there must be one scheduler more than milestones, "
+                             f"got {len(schedulers)} schedulers and {len(milestones)} milestones")  # fmt: skip
         self._schedulers, self._milestones = schedulers, milestones
         self.last_epoch = last_epoch + 1
         self.optimizer = optimizer
@@ -92,7 +92,7 @@ class ChainedScheduler(_Combined):
 
     def __init__(self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None = None) -> None:
         if len(schedulers) < 1:
-            raise ValueError(f"{type(self).__name__} expects at least one scheduler to be chained, but got no scheduler.")
+            raise ValueError(f"{type(self).__name__}: schedulers is empty, one at least is needed.")
         optimizer = optimizer or schedulers[0].optimizer
         self._check_schedulers(schedulers, optimizer)
         self._schedulers = schedulers
@@ -153,9 +153,9 @@ class ReduceLROnPlateau(LRScheduler):
         count = len(self.optimizer.param_groups)
         if count != len(self.min_lrs):
             if self.default_min_lr is None:
-                raise RuntimeError(f"The number of param groups in the `optimizer` ({count}) differs from when `ReduceLROnPlateau` was initialized "
-                                   f"({len(self.min_lrs)}), usually due to a new param group being added to the optimizer. Please modify the "
-                                   "`min_lrs` field to match the length of the `optimizer` param groups.")  # fmt: skip
+                raise RuntimeError(f"the optimizer has {count} param groups, and had "
+                                   f"{len(self.min_lrs)} when ReduceLROnPlateau was made. After adding a group, add its smallest rate to "
+                                   "`min_lrs` as well.")  # fmt: skip
             self.min_lrs = [self.default_min_lr] * count
         for group, least in zip(self.optimizer.param_groups, self.min_lrs, strict=True):
             old = float(group["lr"])

@@ -27,7 +27,7 @@ class _WithMomentum(LRScheduler):
         """(lowest, highest) per group; notes them in the groups unless resuming."""
         defaults = self.optimizer.defaults
         if "momentum" not in defaults and "betas" not in defaults:
-            raise ValueError("optimizer must support momentum or beta1 with `cycle_momentum` option enabled")
+            raise ValueError("cycle_momentum=True needs an optimizer with momentum or betas")
         self.use_beta1 = "betas" in defaults
         lows, highs = (_format_param(name, self.optimizer, value) for name, value in (("base_momentum", base_momentum), ("max_momentum", max_momentum)))
         if last_epoch == -1:
@@ -138,9 +138,9 @@ class OneCycleLR(_WithMomentum):
         self.total_steps = self._count_steps(total_steps, epochs, steps_per_epoch)
         self._schedule_phases = self._phases(pct_start, three_phase)
         if not isinstance(pct_start, float) or not 0 <= pct_start <= 1:
-            raise ValueError(f"Expected float between 0 and 1 pct_start, but got {pct_start}")
+            raise ValueError(f"pct_start: expected a float between 0 and 1, got {pct_start}")
         if anneal_strategy not in ("cos", "linear"):
-            raise ValueError(f"anneal_strategy must be one of 'cos' or 'linear', instead got {anneal_strategy}")
+            raise ValueError(f"anneal_strategy: expected 'cos' or 'linear', got {anneal_strategy}")
         self._anneal_func_type = anneal_strategy
         highs = _format_param("max_lr", optimizer, max_lr)
         if last_epoch == -1:
@@ -156,7 +156,7 @@ class OneCycleLR(_WithMomentum):
     @staticmethod
     def _count_steps(total_steps: int | None, epochs: int | None, steps_per_epoch: int | None) -> int:
         if total_steps is None and (epochs is None or steps_per_epoch is None):
-            raise ValueError("You must define either total_steps OR (epochs AND steps_per_epoch)")
+            raise ValueError("give total_steps, or both epochs and steps_per_epoch")
         given = {"epochs": epochs, "steps_per_epoch": steps_per_epoch} if total_steps is None else {"total_steps": total_steps}
         for name, value in given.items():
             if not isinstance(value, int) or value <= 0:
