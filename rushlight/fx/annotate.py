@@ -13,7 +13,7 @@ def annotate(val: Any, type: Any) -> Any:  # noqa: A002 - PyTorch's name
     """The value; if it is a proxy, its node gets the type."""
     if isinstance(val, Proxy):
         if val.node.type:
-            raise RuntimeError(f"Tried to annotate a value that already had a type on it! Existing type is {val.node.type} and new type is {type}. Annotate a "
+            raise RuntimeError(f"the value has type {val.node.type} already, so {type} cannot be put on it. Annotate a "
                                "function's parameter in its signature, and a value only once")  # fmt: skip
         val.node.type = type
     return val

@@ -62,7 +62,7 @@ class _node_list:  # noqa: N801 - PyTorch's name
     """The nodes of a graph in order. Nodes may be erased or inserted while iterating."""
 
     def __init__(self, graph: Graph, direction: str = "_next") -> None:
-        assert direction in ("_next", "_prev"), f"direction must be '_next' or '_prev', got {direction}"
+        assert direction in ("_next", "_prev"), f"direction: expected '_next' or '_prev', got {direction}"
         self.graph, self.direction = graph, direction
 
     def __len__(self) -> int:
@@ -232,8 +232,8 @@ class Graph:
         """A parameter, buffer or submodule by its path."""
         if self.owning_module is not None and not _has_attribute(self.owning_module, qualified_name):
             warnings.warn(
-                "Attempted to insert a get_attr Node with no underlying reference in the owning GraphModule! Call GraphModule.add_submodule to add the "
-                "necessary submodule, GraphModule.add_parameter to add the necessary Parameter, or nn.Module.register_buffer to add the necessary buffer",
+                "get_attr: the owning GraphModule holds nothing under this name. Add it first: add_submodule for a "
+                "module, register_parameter for a Parameter, register_buffer for a buffer",
                 stacklevel=2)  # fmt: skip
         return self.create_node("get_attr", qualified_name, type_expr=type_expr)
 
@@ -241,8 +241,8 @@ class Graph:
         """A call of a submodule, by its path."""
         if self.owning_module is not None and not _has_attribute(self.owning_module, module_name):
             warnings.warn(
-                "Attempted to insert a call_module Node with no underlying reference in the owning GraphModule! Call GraphModule.add_submodule to add the "
-                "necessary submodule", stacklevel=2)  # fmt: skip
+                "call_module: the owning GraphModule holds no module under this name. Add it first, "
+                "with add_submodule", stacklevel=2)  # fmt: skip
         return self.create_node("call_module", module_name, args, kwargs, type_expr=type_expr)
 
     def call_method(self, method_name: str, args: tuple | None = None, kwargs: dict[str, Any] | None = None, type_expr: Any | None = None) -> Node:
@@ -346,11 +346,11 @@ class Graph:
     def _check_use(self, used: Node, user: Node, defined: set[Node]) -> None:
         if used.graph is not self:
             raise RuntimeError(
-                f"Argument '{used}' of Node '{user}' does not belong to this Graph, but was used as an argument! If you are copying nodes from another "
-                f"graph, make sure to use ``arg_transform`` on node_copy() to remap values\n{self}")  # fmt: skip
+                f"argument '{used}' of node '{user}' belongs to another graph. When nodes are copied from one "
+                f"graph to another, arg_transform of node_copy() must map their arguments\n{self}")  # fmt: skip
         if used not in defined:
             raise RuntimeError(
-                f"Argument '{used}' of Node '{user}' was used before it has been defined! Please check that Nodes in the graph are topologically ordered\n{self}")
+                f"argument '{used}' of node '{user}' is made later than it is used: nodes must stand in the order of their use\n{self}")
 
     def _check_target(self, node: Node) -> None:
         if node.op == "call_function":

@@ -162,7 +162,7 @@ class GraphModule(Module):
         elif isinstance(root, dict):
             for node in graph.nodes:
                 if node.op in ("get_attr", "call_module") and node.target not in root:
-                    raise RuntimeError(f"Node {node} referenced target {node.target} but that target was not provided in ``root``!")
+                    raise RuntimeError(f"node {node} needs {node.target}, which root does not hold")
             for target in sorted(targets, key=lambda t: t.count(".")):   # owners before what they own
                 _assign_attr(root[target], self, target)
         else:
@@ -222,7 +222,7 @@ class GraphModule(Module):
         return text
 
     def __str__(self) -> str:
-        return "\n".join([super().__str__(), self._code, "# To see more debug info, please use `graph_module.print_readable()`"])
+        return "\n".join([super().__str__(), self._code, "# graph_module.print_readable() shows more"])
 
     # --- submodules -----------------------------------------------------------------------------------------------------------------------------
 
@@ -321,7 +321,7 @@ class GraphModule(Module):
         (folder / "module.py").write_text("\n".join(lines) + "\n")
         (folder / "__init__.py").write_text("from .module import *")
         if pickled:
-            warnings.warn(f"Was not able to save the following children modules as reprs -saved as pickled files instead: {pickled}", stacklevel=2)
+            warnings.warn(f"these children have no repr that would make them again, and were saved as pickles: {pickled}", stacklevel=2)
 
     # --- hooks of graph changes -------------------------------------------------------------------------------------------------------------------
 

@@ -76,8 +76,8 @@ def check_for_mutable_operation(target: Callable, args: tuple, kwargs: dict[str,
         return
     fitting = [o for o in overloads if _binds(_signature(o), args, kwargs)]
     if (fitting and all(o.inplace or any(p.mutated for p in o.definition.spec.params) for o in fitting)) or kwargs.get("out") is not None:
-        raise RuntimeError(f"Tried to trace mutable operation {fitting[0].definition.spec if fitting else target}. FX only supports functional code, so operations "
-                           "that mutate operands in-place (e.g. via `out` arguments) are not supported")  # fmt: skip
+        raise RuntimeError(f"{fitting[0].definition.spec if fitting else target} writes to its arguments, "
+                           "which a functional graph cannot hold (out= included)")  # fmt: skip
 
 
 def _binds(signature: inspect.Signature, args: tuple, kwargs: dict[str, Any]) -> bool:
@@ -139,8 +139,8 @@ def normalize_function(target: Callable, args: tuple, kwargs: dict[str, Any] | N
         fitting = [s for s in fitting if _types_fit(s, arg_types or (), kwarg_types or {})][:1]
     elif len({tuple(s.parameters) for s in fitting}) > 1:
         shown = "\n".join(map(str, fitting))
-        raise RuntimeError(f"Tried to normalize arguments to {getattr(target, '__name__', target)} but the schema match was ambiguous! Please provide argument types to "
-                           f"the normalize_arguments() call. Available schemas:\n{shown}")  # fmt: skip
+        raise RuntimeError(f"several schemas of {getattr(target, '__name__', target)} fit these arguments: give their types to "
+                           f"normalize_arguments(). The schemas:\n{shown}")  # fmt: skip
     return _normal_form(fitting[0], args, kwargs, normalize_to_only_use_kwargs) if fitting else None
 
 

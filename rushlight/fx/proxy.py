@@ -33,7 +33,7 @@ __all__ = ["Attribute", "GraphAppendingTracer", "MetaProxy", "ParameterProxy", "
 _PACKAGE_FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _COPIED_META = ("nn_module_stack", "torch_fn", "source_fn_stack", "original_aten", "recompute", "ac_graph_id", "from_node", "quantization_tag", "custom",
                 "partitioner_tag")  # fmt: skip
-_CONTROL_FLOW = "symbolically traced variables cannot be used as inputs to control flow"
+_CONTROL_FLOW = "a value that is being traced cannot decide control flow"
 
 
 class TraceError(ValueError):
@@ -163,7 +163,7 @@ class TracerBase:
         made = self.create_arg(key)
 
         def refuse(node: Node) -> Any:
-            raise RuntimeError(f"Keys for dictionaries used as an argument cannot contain a Node. Got key: {made}")
+            raise RuntimeError(f"a dictionary in the arguments has a Node in its key {made}: keys must be plain values")
 
         map_arg(made, refuse)
         return made
@@ -175,7 +175,7 @@ class TracerBase:
     def iter(self, obj: Proxy) -> Iterator:
         """Asked when a proxy is iterated over."""
         raise TraceError(
-            "Proxy object cannot be iterated. This can be attempted when the Proxy is used in a loop or as a *args or **kwargs function argument. Unpack a "
+            "a Proxy cannot be iterated: it was used in a loop, or as *args or **kwargs of a call, and its length is not known while tracing. Unpack a "
             "known number of items (`a, b = x`), index it, or wrap the function with torch.fx.wrap so that it is recorded as one call")  # fmt: skip
 
     def keys(self, obj: Proxy) -> Any:
@@ -253,7 +253,7 @@ class Proxy:
         return self.tracer.keys(self)
 
     def __len__(self) -> int:
-        raise RuntimeError("'len' is not supported in symbolic tracing by default. If you want this call to be recorded, please call torch.fx.wrap('len') at module scope")
+        raise RuntimeError("len() of a traced value is not recorded unless fx.wrap('len') stands at the top of the module")
 
     @classmethod
     def __torch_function__(cls, orig_method: Any, types: Any, args: tuple | None = None, kwargs: dict[str, Any] | None = None) -> Any:
@@ -293,7 +293,7 @@ class MetaProxy(Proxy):
     @classmethod
     def __torch_function__(cls, orig_method: Any, types: Any, args: tuple | None = None, kwargs: dict[str, Any] | None = None) -> Any:
         first = next((a for a in args or () if isinstance(a, MetaProxy)), None)
-        assert first is not None, "No MetaProxy found in arguments, but one is expected."
+        assert first is not None, "a MetaProxy was expected among the arguments"
         made = super().__torch_function__(orig_method, types, args, kwargs)
         with first.fake_mode:
             made.node.meta["val"] = orig_method(*[a.node.meta["val"] if isinstance(a, Proxy) else a for a in args or ()], **(kwargs or {}))

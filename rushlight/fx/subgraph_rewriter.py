@@ -60,7 +60,7 @@ def replace_pattern_with_filters(gm: GraphModule, pattern: Callable | Graph | Gr
 
     wanted = _as_graph(pattern)
     shared = None if replacement is None else _as_graph(replacement)
-    assert shared is not None or replacement_callback is not None, "Must provide either a replacement GraphModule or a replacement callback"
+    assert shared is not None or replacement_callback is not None, "give a replacement or a replacement_callback"
     matches = SubgraphMatcher(wanted, ignore_literals=ignore_literals).match(gm.graph, node_name_match=node_name_match)
     matches = [m for m in matches if all(accepts(m, gm.graph, wanted) for accepts in match_filters or ())]
     replaced: dict[Node, Node] = {}     # results of earlier matches may be inputs of later ones
@@ -108,8 +108,8 @@ def _take_over_attributes(gm: GraphModule, replacement: Module) -> None:
         if node.op not in ("call_module", "get_attr") or _has_attr(gm, node.target):
             continue
         if not _has_attr(replacement, node.target):
-            raise RuntimeError(f'Attempted to create a "{node.op}" node during subgraph rewriting with target {node.target}, but the referenced attribute does not '
-                               "exist in the replacement GraphModule")  # fmt: skip
+            raise RuntimeError(f'the replacement uses {node.target} in a "{node.op}" node, but has no attribute of '
+                               "that name")  # fmt: skip
         value: Any = copy.deepcopy(_get_attr(replacement, node.target))
         if isinstance(value, Module):
             gm.add_submodule(node.target, value)

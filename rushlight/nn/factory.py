@@ -21,6 +21,6 @@ def factory_kwargs(kwargs: dict[str, Any] | None) -> dict[str, Any]:
     for name in _SIMPLE:
         if name in kwargs:
             if name in made:
-                raise TypeError(f"{name} specified twice, in **kwargs and in factory_kwargs")
+                raise TypeError(f"{name} is given twice: as an argument of its own and inside factory_kwargs")
             made[name] = kwargs[name]
     return made

@@ -18,7 +18,7 @@ from ..op import find_op
 
 _GAINS = {"sigmoid": 1.0, "linear": 1.0, "conv1d": 1.0, "conv2d": 1.0, "conv3d": 1.0, "conv_transpose1d": 1.0,
           "conv_transpose2d": 1.0, "conv_transpose3d": 1.0, "tanh": 5.0 / 3, "relu": math.sqrt(2.0), "selu": 3.0 / 4}  # fmt: skip
-_EMPTY = "Initializing zero-element tensors is a no-op"
+_EMPTY = "the tensor has no elements: there is nothing to initialise"
 
 
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
@@ -52,7 +52,7 @@ def trunc_normal_(
     if tensor.is_meta:
         return tensor
     if mean < a - 2 * std or mean > b + 2 * std:
-        warnings.warn("mean is more than 2 std from [a, b] in nn.init.trunc_normal_. The distribution of values may be incorrect.", stacklevel=2)
+        warnings.warn("trunc_normal_: mean lies more than 2 std outside [a, b], so the samples follow the wished distribution only roughly.", stacklevel=2)
     low, high = (0.5 * (1.0 + math.erf((edge - mean) / std / math.sqrt(2.0))) for edge in (a, b))
     with no_grad():
         if high - low > 0.3:
@@ -129,7 +129,7 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
 
 def _calculate_fan_in_and_fan_out(tensor: Tensor) -> tuple[int, int]:
     if tensor.dim() < 2:
-        raise ValueError("Fan in and fan out can not be computed for tensor with fewer than 2 dimensions")
+        raise ValueError("fan in and fan out exist for tensors of 2 dimensions or more only")
     field = math.prod(tensor.shape[2:])
     return tensor.shape[1] * field, tensor.shape[0] * field
 
@@ -181,7 +181,7 @@ def kaiming_normal_(
 def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = None) -> Tensor:
     """A (semi-)orthogonal matrix, from the QR factors of a normal one; further dims count as columns."""
     if tensor.ndim < 2:
-        raise ValueError("Only tensors with 2 or more dimensions are supported")
+        raise ValueError("the tensor must have 2 or more dimensions")
     if tensor.numel() == 0:
         return tensor
     rows = tensor.size(0)
@@ -213,7 +213,7 @@ def _make_deprecate(method: Callable) -> Callable:
     new, old = method.__name__, method.__name__[:-1]
 
     def deprecated(*args: Any, **kwargs: Any) -> Tensor:
-        warnings.warn(f"`nn.init.{old}` is now deprecated in favor of `nn.init.{new}`.", FutureWarning, stacklevel=2)
+        warnings.warn(f"nn.init.{old} is deprecated: its name is nn.init.{new}.", FutureWarning, stacklevel=2)
         return method(*args, **kwargs)
 
     deprecated.__name__ = old

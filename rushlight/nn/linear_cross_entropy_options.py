@@ -38,7 +38,7 @@ class LinearCrossEntropyOptions:
                 raise ValueError(f"invalid chunking_method: {self.chunking_method!r}; expected None, 'auto', 'aspect_ratio' or 'aspect_ratio:N'")
         size = self.batch_chunk_size
         if size is not None and not (isinstance(size, int) and size > 0):
-            raise ValueError(f"batch_chunk_size must be positive int or None, got {size!r}")
+            raise ValueError(f"batch_chunk_size: expected None or an int above 0, got {size!r}")
         if self.acc_dtype is not None and self.acc_dtype not in FLOATS:
             raise ValueError(f"acc_dtype must be None or a floating type, got {self.acc_dtype!r}")
 

@@ -45,7 +45,7 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
         if type(data) is not Tensor and not issubclass(type(data), Parameter):
             made = data.detach().requires_grad_(requires_grad)  # a tensor of a class of its own stays one
             if type(made) is not type(data):
-                raise RuntimeError(f"Creating a Parameter from an instance of type {type(data).__name__} requires that detach() returns an "
+                raise RuntimeError(f"Parameter: detach() of a {type(data).__name__} must return an "
                                    f"instance of the same type, but it returned one of {type(made).__name__}.")  # fmt: skip
             made._is_param = True
             return made
@@ -106,11 +106,11 @@ class UninitializedTensorMixin:
 
     @property
     def shape(self) -> Any:
-        raise RuntimeError("Can't access the shape of an uninitialized parameter or buffer. Run a forward of its module first: "
+        raise RuntimeError("an uninitialized parameter or buffer has no shape yet. Run a forward of its module first: "
                            "the shape follows from the input.")  # fmt: skip
 
     def share_memory_(self) -> Any:
-        raise RuntimeError("Can't share memory on an uninitialized parameter or buffer. Run a forward of its module first.")
+        raise RuntimeError("an uninitialized parameter or buffer has no memory to share yet. Run a forward of its module first.")
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}>"

@@ -47,7 +47,7 @@ def _written(name: str, made: Any, out: Any) -> Any:
     if out is None:
         return made
     if _C.is_grad_enabled() and (made.requires_grad or out.requires_grad):
-        raise RuntimeError(f"{name}: functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad.")
+        raise RuntimeError(f"{name}: out= is not differentiable, and an argument requires grad. Leave out= away, or call it under no_grad().")
     if isinstance(made, SparseTensor) and out.shape != made.shape:
         raise RuntimeError(f"{name}: expected out of sizes {list(made.shape)}, got {list(out.shape)}")
     return out.resize_(made.shape).copy_(made) if not isinstance(made, SparseTensor) else out.copy_(made)

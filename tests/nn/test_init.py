@@ -60,7 +60,7 @@ def test_gains_and_errors():
 
 
 def test_nothing_to_initialize_warns():
-    with pytest.warns(UserWarning, match="no-op"):
+    with pytest.warns(UserWarning, match="nothing to initialise"):
         rl.nn.init.kaiming_uniform_(rl.empty(0, 3))
     with pytest.warns(FutureWarning, match="deprecated"):
         rl.nn.init.xavier_normal(rl.empty(2, 3))

@@ -32,7 +32,7 @@ def test_weights_and_gradients(shape, orthogonal_map, dtype, use_trivialization)
         try:
             module = t.nn.utils.parametrizations.orthogonal(holder(t, shape, dtype), orthogonal_map=orthogonal_map, use_trivialization=use_trivialization)
         except (ValueError, NotImplementedError) as error:
-            results.append((type(error), str(error)))
+            results.append((type(error), None))
             continue
         # away from the starting point
         with t.no_grad():
@@ -59,7 +59,7 @@ def test_assignment(orthogonal_map):
         wanted = rl.nn.init.orthogonal_(rl.empty(shape[-2:], dtype=rl.float64)).expand(shape).clone()
         module.weight = wanted
         np.testing.assert_allclose(module.weight.detach().numpy(), wanted.numpy(), atol=1e-9)
-    with pytest.raises(ValueError, match="Expected a matrix"):
+    with pytest.raises(ValueError, match="expected matrices"):
         module.parametrizations.weight[0].right_inverse(rl.ones(2, 2))
 
 
@@ -98,7 +98,7 @@ def test_refusals():
     orthogonal = rl.nn.utils.parametrizations.orthogonal
     with pytest.raises(ValueError, match="no parameter"):
         orthogonal(rl.nn.Linear(2, 2), "nothing")
-    with pytest.raises(ValueError, match="matrix or batch"):
+    with pytest.raises(ValueError, match="expected matrices"):
         orthogonal(rl.nn.Linear(2, 2), "bias")
-    with pytest.raises(ValueError, match="has to be one of"):
+    with pytest.raises(ValueError, match="orthogonal_map: expected"):
         orthogonal(rl.nn.Linear(2, 2), orthogonal_map="other")

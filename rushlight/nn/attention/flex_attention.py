@@ -47,7 +47,7 @@ def noop_mask(batch: Tensor, head: Tensor, token_q: Tensor, token_kv: Tensor) ->
 
 
 def _sliced_mask(batch: Tensor, head: Tensor, token_q: Tensor, token_kv: Tensor) -> Tensor:
-    raise RuntimeError("Cannot use mask_mod from a sliced BlockMask: its positions moved. Set mask_mod from the original mask's, "
+    raise RuntimeError("a sliced BlockMask has no usable mask_mod: its positions moved. Set mask_mod from the original mask's, "
                        "with the offset added")
 
 
@@ -136,7 +136,7 @@ class BlockMask:
         if kv_indices.dim() < 2:
             raise RuntimeError(f"BlockMask must have at least 2 dimensions, got kv_indices of shape {tuple(kv_indices.shape)}")
         if (full_kv_num_blocks is None) != (full_kv_indices is None):
-            raise AssertionError("BlockMask: full_kv_num_blocks and full_kv_indices must be both provided or omitted")
+            raise AssertionError("BlockMask: full_kv_num_blocks and full_kv_indices come together, or neither does")
         self.seq_lengths, self.BLOCK_SIZE, self.mask_mod = seq_lengths, BLOCK_SIZE, mask_mod
         self.kv_num_blocks, self.kv_indices = kv_num_blocks, kv_indices
         self.full_kv_num_blocks, self.full_kv_indices = full_kv_num_blocks, full_kv_indices
@@ -264,7 +264,7 @@ def _check(query: Tensor, key: Tensor, value: Tensor, block_mask: BlockMask | No
         raise ValueError(f"flex_attention: batch sizes differ: {query.size(0)} and {key.size(0)}")
     if block_mask is not None:
         if block_mask.mask_mod is _sliced_mask:
-            raise RuntimeError("Cannot use mask_mod from a sliced BlockMask: set it from the original mask's")
+            raise RuntimeError("a sliced BlockMask has no usable mask_mod: set it from the original mask's")
         if block_mask.seq_lengths != (query.size(-2), key.size(-2)):
             raise ValueError(f"flex_attention: block_mask was created for lengths {block_mask.seq_lengths}, got {(query.size(-2), key.size(-2))}; "
                              "create a new mask, or crop a longer one by its _adjust()")

@@ -30,7 +30,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         super().__init__()
         cutoffs = list(cutoffs)
         if not cutoffs:
-            raise ValueError("cutoffs should be a sequence of length larger than 0")
+            raise ValueError("cutoffs: expected a sequence with at least one number")
         rising = all(a < b for a, b in pairwise(cutoffs))
         if not rising or cutoffs[0] <= 0 or cutoffs[-1] > n_classes - 1 or any(int(c) != c for c in cutoffs):
             raise ValueError(f"cutoffs should be a sequence of unique, positive integers sorted in an increasing order, where each value is "
@@ -80,12 +80,12 @@ class AdaptiveLogSoftmaxWithLoss(Module):
     def _check(self, input: Tensor, target: Tensor) -> bool:
         """Whether this is one vector without a batch."""
         if target.dim() not in (0, 1):
-            raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
+            raise RuntimeError("target must have 0 or 1 dims: one class for each row")
         if input.dim() != target.dim() + 1:
             raise RuntimeError(f"A {target.dim()}D target tensor expects {'a 2D input with the batch first' if target.dim() else 'a 1D input'}, "
                                f"but found inputs with sizes {tuple(input.shape)}.")  # fmt: skip
         if target.dim() and input.size(0) != target.size(0):
-            raise RuntimeError("Input and target should have the same size in the batch dimension.")
+            raise RuntimeError("input and target must agree in the size of the batch.")
         return target.dim() == 0
 
     def _get_full_log_prob(self, input: Tensor, head_output: Tensor) -> Tensor:

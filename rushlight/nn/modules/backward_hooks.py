@@ -82,7 +82,7 @@ class BackwardHook:
     def _replaced(self, answer: Any, expected: int) -> tuple:
         answer = answer if isinstance(answer, tuple) else (answer,)
         if len(answer) != expected:
-            raise RuntimeError(f"Backward hook returned an invalid number of grad_input, got {len(answer)}, but expected {expected}")
+            raise RuntimeError(f"a backward hook returns one gradient for each input: expected {expected}, got {len(answer)}")
         return answer
 
     def _at_input(self, grad_input: tuple, _: tuple) -> tuple | None:
@@ -107,6 +107,6 @@ class BackwardHook:
             for hook in self.user_hooks:
                 answer = hook(self.module, (None,) * self.n_inputs, grads)
                 if answer is not None and any(g is not None for g in answer):
-                    raise RuntimeError("Backward hook for Modules where no input requires gradient should always return None or None for all gradients.")
+                    raise RuntimeError("no input of the module requires gradient, so its backward hook may return only None, or None for each of them.")
             self.grad_outputs = None
         return tuple(grads[i] for i in self.output_index)

@@ -95,12 +95,12 @@ class Sequential(_Numbered):
 
     def __add__(self, other: Any) -> Sequential:
         if not isinstance(other, Sequential):
-            raise ValueError(f"add operator supports only objects of Sequential class, but {type(other)} is given.")
+            raise ValueError(f"Sequential: can only be added to another Sequential, got {type(other)}.")
         return Sequential(*self, *other)
 
     def __iadd__(self, other: Any) -> Self:
         if not isinstance(other, Sequential):
-            raise ValueError(f"add operator supports only objects of Sequential class, but {type(other)} is given.")
+            raise ValueError(f"Sequential: can only be added to another Sequential, got {type(other)}.")
         return self.extend(list(other))
 
     def __mul__(self, times: int) -> Sequential:
@@ -191,7 +191,7 @@ class ModuleList(_Numbered):
     def extend(self, modules: Iterable[Module]) -> Self:
         """Add modules at the end."""
         if not isinstance(modules, Iterable):
-            raise TypeError(f"ModuleList.extend should be called with an iterable, but got {type(modules).__name__}")
+            raise TypeError(f"ModuleList.extend: expected an iterable of modules, got {type(modules).__name__}")
         for module in list(modules):
             self.append(module)
         return self
@@ -339,7 +339,7 @@ class ParameterList(Module):
     def extend(self, values: Iterable[Any]) -> Self:
         """Add several at the end."""
         if not isinstance(values, Iterable) or isinstance(values, Tensor):
-            raise TypeError(f"ParameterList.extend should be called with an iterable, but got {type(values).__name__}")
+            raise TypeError(f"ParameterList.extend: expected an iterable, got {type(values).__name__}")
         for value in list(values):
             self.append(value)
         return self
@@ -362,7 +362,7 @@ class ParameterDict(Module):
 
     def _attribute(self, key: Any) -> str:
         if not isinstance(key, str):
-            raise TypeError(f"Index given to ParameterDict cannot be used as a key as it is not a string (type is '{type(key).__name__}').")
+            raise TypeError(f"ParameterDict: a key must be a string, got '{type(key).__name__}'.")
         return key
 
     def __getitem__(self, key: str) -> Any:

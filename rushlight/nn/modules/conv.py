@@ -62,7 +62,7 @@ class _ConvNd(Module):
             if padding not in ("same", "valid"):
                 raise ValueError(f"Invalid padding string {padding!r}, should be one of ('same', 'valid')")
             if padding == "same" and any(s != 1 for s in stride):
-                raise ValueError("padding='same' is not supported for strided convolutions")
+                raise ValueError("padding='same' needs a stride of 1")
         if padding_mode not in _MODES:
             raise ValueError(f"padding_mode must be one of {_MODES}, but got padding_mode='{padding_mode}'")
 

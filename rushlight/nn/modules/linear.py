@@ -125,6 +125,6 @@ class LazyLinear(LazyModuleMixin, Linear):
             self.reset_parameters()
         if self.in_features == 0:
             if input.shape[-1] != self.weight.shape[-1]:
-                raise AssertionError(f"The in_features inferred from input: {input.shape[-1]} is not equal to in_features from "
-                                     f"self.weight: {self.weight.shape[-1]}")  # fmt: skip
+                raise AssertionError(f"the input has {input.shape[-1]} features, the "
+                                     f"weight {self.weight.shape[-1]}")  # fmt: skip
             self.in_features = input.shape[-1]

@@ -249,7 +249,7 @@ class LinearCrossEntropyLoss(_WeightedLoss):
         if weight is not None and tuple(weight.shape) != (num_classes,):
             raise RuntimeError(f"expected weight shape to be {(num_classes,)}, got {tuple(weight.shape)}")
         if not 0 <= label_smoothing <= 1:
-            raise RuntimeError(f"expected label_smoothing to be in range [0, 1], got {label_smoothing}")
+            raise RuntimeError(f"label_smoothing: expected a number in [0, 1], got {label_smoothing}")
         super().__init__(weight, None, None, reduction)
         self.num_classes = num_classes
         self.out_features = out_features
@@ -289,7 +289,7 @@ class MultiMarginLoss(_WeightedLoss):
         if p not in (1, 2):
             raise ValueError("only p == 1 and p == 2 supported")
         if weight is not None and weight.dim() != 1:
-            raise ValueError(f"MultiMarginLoss: expected weight to be None or 1D tensor, got {weight.dim()}D instead")
+            raise ValueError(f"MultiMarginLoss: weight must be None or a vector (1D), got {weight.dim()}D")
         self.p = p
         self.margin = margin
 

@@ -134,8 +134,8 @@ class Module(State, Hooks):
             if not isinstance(param, Parameter):
                 raise TypeError(f"cannot assign '{type(param).__name__}' object to parameter '{name}' (torch.nn.Parameter or None required)")
             if param.grad_fn is not None:
-                raise ValueError(f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must be created explicitly. "
-                                 f"To express '{name}' as a function of another Tensor, compute the value in the forward() method.")  # fmt: skip
+                raise ValueError(f"parameter '{name}' must be a leaf Tensor, got one computed from others. "
+                                 f"Where '{name}' depends on another Tensor, compute it inside forward().")  # fmt: skip
         self._parameters[name] = registered(_hooks._global_parameter_registration_hooks, self, name, param)
 
     def add_module(self, name: str, module: Module | None) -> None:
@@ -248,7 +248,7 @@ class Module(State, Hooks):
     def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
         """Put a module at a dotted path. strict: something must be there already."""
         if target == "":
-            raise ValueError("Cannot set the submodule without a target name!")
+            raise ValueError("set_submodule: the target's name is empty")
         if not isinstance(module, Module):
             raise ValueError(f"`module` is not an nn.Module, found {type(module)}")
         path, _, last = target.rpartition(".")
@@ -367,7 +367,7 @@ class Module(State, Hooks):
         """Move and convert: to(device), to(dtype), to(device, dtype), to(tensor), each with non_blocking and memory_format."""
         device, dtype, non_blocking, memory_format = _parse_to(*args, **kwargs)
         if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
-            raise TypeError(f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}")
+            raise TypeError(f"Module.to: dtype must be a floating point or complex one, got {dtype}")
 
         def convert(t: Tensor) -> Tensor:
             wanted = dtype if dtype is not None and (t.is_floating_point() or t.is_complex()) else None

@@ -63,10 +63,10 @@ class RNNBase(Module):
 
     def _check_settings(self, dropout: Any) -> None:
         if not isinstance(dropout, numbers.Number) or isinstance(dropout, bool) or not 0 <= dropout <= 1:
-            raise ValueError("dropout should be a number in range [0, 1] representing the probability of an element being zeroed")
+            raise ValueError("dropout: expected a probability, a number in [0, 1]")
         if dropout > 0 and self.num_layers == 1:
-            warnings.warn("dropout option adds dropout after all but last recurrent layer, so non-zero dropout expects num_layers greater than 1, "
-                          f"but got dropout={dropout} and num_layers={self.num_layers}", stacklevel=4)  # fmt: skip
+            warnings.warn("dropout stands between layers, so it has no effect on a single one: "
+                          f"got dropout={dropout} and num_layers={self.num_layers}", stacklevel=4)  # fmt: skip
         if not isinstance(self.hidden_size, int):
             raise TypeError(f"hidden_size should be of type int, got: {type(self.hidden_size).__name__}")
         if self.hidden_size <= 0:
@@ -74,9 +74,9 @@ class RNNBase(Module):
         if self.num_layers <= 0:
             raise ValueError("num_layers must be greater than zero")
         if self.proj_size < 0:
-            raise ValueError("proj_size should be a positive integer or zero to disable projections")
+            raise ValueError("proj_size: expected a whole number above 0, or 0 for no projection")
         if self.proj_size >= self.hidden_size:
-            raise ValueError("proj_size has to be smaller than hidden_size")
+            raise ValueError("proj_size must lie below hidden_size")
         if self.mode not in _GATES:
             raise ValueError("Unrecognized RNN mode: " + self.mode)
 
@@ -166,7 +166,7 @@ class RNNBase(Module):
 
     def _check_width(self, data: Tensor) -> None:
         if data.size(-1) != self.input_size:
-            raise RuntimeError(f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got {data.size(-1)}")
+            raise RuntimeError(f"the last dim of input must have size input_size={self.input_size}, got {data.size(-1)}")
 
     def forward(self, input: Any, hx: Tensor | None = None) -> tuple[Any, Tensor]:
         """(outputs of the last layer, last states of all layers)."""
@@ -179,7 +179,7 @@ class RNN(RNNBase):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if "proj_size" in kwargs:
-            raise ValueError("proj_size argument is only supported for LSTM, not RNN or GRU")
+            raise ValueError("proj_size: only an LSTM has projections")
         if len(args) > 3:
             nonlinearity, args = args[3], args[:3] + args[4:]
         else:
@@ -195,7 +195,7 @@ class GRU(RNNBase):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if "proj_size" in kwargs:
-            raise ValueError("proj_size argument is only supported for LSTM, not RNN or GRU")
+            raise ValueError("proj_size: only an LSTM has projections")
         super().__init__("GRU", *args, **kwargs)
 
 

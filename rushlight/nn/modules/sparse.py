@@ -36,7 +36,7 @@ class _Table(Module):
             self.reset_parameters()
         else:
             if tuple(given.shape) != shape:
-                raise AssertionError("Shape of weight does not match num_embeddings and embedding_dim")
+                raise AssertionError("the weight's shape must be (num_embeddings, embedding_dim)")
             self.weight = Parameter(given, requires_grad=not frozen)
 
     def reset_parameters(self) -> None:

@@ -48,7 +48,7 @@ class _WrappedHook:
             return self.hook(*args, **kwargs)
         module = self.module()
         if module is None:
-            raise RuntimeError("You are trying to call the hook of a dead Module!")
+            raise RuntimeError("the module this hook belongs to no longer exists")
         return self.hook(module, *args, **kwargs)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -62,7 +62,7 @@ class _WrappedHook:
         self.with_module = state["with_module"]
         if self.with_module:
             if state["module"] is None:
-                raise RuntimeError("You are trying to revive the hook of a dead Module!")
+                raise RuntimeError("the module this hook belonged to no longer exists, so the hook cannot be brought back")
             self.module = weakref.ref(state["module"])
 
 
@@ -88,7 +88,7 @@ class State:
     def _register_state_dict_hook(self, hook: Callable) -> RemovableHandle:
         """Call `hook(module, state_dict, prefix, local_metadata)` after this module wrote its state; it may answer another dict."""
         if getattr(hook, "_from_public_api", False):
-            raise RuntimeError("Cannot register the same function as the state dict post hook that was previously registered via register_state_dict_post_hook")
+            raise RuntimeError("this function is a hook of register_state_dict_post_hook already: register another")
         return _added(self._state_dict_hooks, hook)
 
     def register_state_dict_post_hook(self, hook: Callable) -> RemovableHandle:
@@ -125,7 +125,7 @@ class State:
     def state_dict(self, *args: Any, destination: Any = None, prefix: str = "", keep_vars: bool = False) -> dict[str, Any]:
         """Every parameter and persistent buffer by its full name, detached unless keep_vars."""
         if args:
-            warnings.warn("Positional args are being deprecated, use kwargs instead.", FutureWarning, stacklevel=2)
+            warnings.warn("give destination, prefix and keep_vars by name: positions are deprecated.", FutureWarning, stacklevel=2)
             destination = args[0] if destination is None else destination
             prefix = args[1] if len(args) > 1 and prefix == "" else prefix
             keep_vars = args[2] if len(args) > 2 and keep_vars is False else keep_vars
@@ -186,18 +186,18 @@ class State:
     def _load_one(self, name: str, key: str, tensor: Any, given: Any, assign: bool) -> str | None:
         """Copy (or assign) one tensor; what went wrong, in words, otherwise."""
         if not isinstance(given, Tensor):
-            return (f'While copying the parameter named "{key}", expected torch.Tensor or Tensor-like object from checkpoint '
-                    f"but received {type(given)}")  # fmt: skip
+            return (f'parameter "{key}": expected a Tensor in the state dict, '
+                    f"got {type(given)}")  # fmt: skip
         lazy = is_lazy(tensor)
         if not lazy and tensor.dim() == 0 and given.dim() == 1 and given.numel() == 1:
             given = given[0]  # scalars were saved as vectors of one once
         if not lazy and given.shape != tensor.shape:
-            return (f"size mismatch for {key}: copying a param with shape {_plain(given.shape)} from checkpoint, "
-                    f"the shape in current model is {_plain(tensor.shape)}.")  # fmt: skip
+            return (f"size mismatch for {key}: the checkpoint has shape {_plain(given.shape)}, "
+                    f"the model has {_plain(tensor.shape)}.")  # fmt: skip
         if tensor.is_meta and not given.is_meta and not assign:
-            warnings.warn(f"for {key}: copying from a non-meta parameter in the checkpoint to a meta parameter in the current model, "
-                          "which is a no-op. (Did you mean to pass `assign=True` to assign items in the state dictionary to their "
-                          "corresponding key in the module instead of copying them in place?)", stacklevel=4)  # fmt: skip
+            warnings.warn(f"{key}: the model's parameter is on the meta device, so copying the checkpoint's into it "
+                          "does nothing. load_state_dict(..., assign=True) "
+                          "puts the checkpoint's tensors in its place.", stacklevel=4)  # fmt: skip
         try:
             with no_grad():
                 if not assign:
@@ -221,7 +221,7 @@ class State:
         strict: the keys must be exactly those of `state_dict()`. assign: take the given tensors themselves.
         """
         if not isinstance(state_dict, Mapping):
-            raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.")
+            raise TypeError(f"state_dict: expected a mapping, got {type(state_dict)}.")
         missing: list[str] = []
         unexpected: list[str] = []
         errors: list[str] = []
@@ -241,8 +241,8 @@ class State:
                     load(child, {k: v for k, v in local.items() if k.startswith(inner)}, inner)
             for hook in module._load_state_dict_post_hooks.values():
                 if hook(module, _IncompatibleKeys(missing, unexpected)) is not None:
-                    raise AssertionError("Hooks registered with ``register_load_state_dict_post_hook`` are not expected to return new "
-                                         "values, if incompatible_keys need to be modified, it should be done inplace.")  # fmt: skip
+                    raise AssertionError("a hook of register_load_state_dict_post_hook returns nothing: "
+                                         "to change incompatible_keys, change them in place.")  # fmt: skip
 
         load(self, state_dict, "")
         if strict:

@@ -182,7 +182,7 @@ class TransformerEncoder(Module):
         reason = _why_not_nested(encoder_layer)
         self.use_nested_tensor = enable_nested_tensor and not reason
         if enable_nested_tensor and reason:
-            warnings.warn(f"enable_nested_tensor is True, but self.use_nested_tensor is False because {reason}", stacklevel=2)
+            warnings.warn(f"enable_nested_tensor=True has no effect here: {reason}", stacklevel=2)
 
     def _skips_padding(self, src: Tensor, mask: Tensor | None, padding: Tensor | None) -> bool:
         """Whether padded places come out as zeros, as they do in evaluation where PyTorch leaves them out."""
@@ -284,9 +284,9 @@ class Transformer(Module):
     ) -> Tensor:  # fmt: skip
         batch = 0 if self.batch_first else 1
         if src.dim() == 3 and src.size(batch) != tgt.size(batch):
-            raise RuntimeError("the batch number of src and tgt must be equal")
+            raise RuntimeError("src and tgt must hold the same batch size")
         if src.size(-1) != self.d_model or tgt.size(-1) != self.d_model:
-            raise RuntimeError("the feature number of src and tgt must be equal to d_model")
+            raise RuntimeError("the last dim of src and tgt must have size d_model")
         memory = self.encoder(src, mask=src_mask, src_key_padding_mask=src_key_padding_mask, is_causal=src_is_causal)
         return self.decoder(
             tgt, memory, tgt_mask=tgt_mask, memory_mask=memory_mask, tgt_key_padding_mask=tgt_key_padding_mask,

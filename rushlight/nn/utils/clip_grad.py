@@ -71,8 +71,8 @@ def get_total_norm(tensors: Any, norm_type: float = 2.0, error_if_nonfinite: boo
     norms = [norm if norm.device == device else norm.to(device) for norm in norms]
     total = find_op("linalg_vector_norm")(_side_by_side(norms), norm_type)
     if error_if_nonfinite and not bool(total.isfinite()):
-        raise RuntimeError(f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, so it cannot be clipped. To "
-                           "disable this error and scale the gradients by the non-finite norm anyway, set `error_if_nonfinite=False`")  # fmt: skip
+        raise RuntimeError(f"the gradients' norm of order {norm_type} is non-finite, so they cannot be clipped by it. "
+                           "error_if_nonfinite=False scales them by it all the same")  # fmt: skip
     return total
 
 
@@ -96,7 +96,7 @@ def clip_grad_norm_(
         given = isinstance(parameters, Iterable) and not isinstance(parameters, (list, tuple))
         parameters = list(parameters)
         if given and not parameters:
-            warnings.warn("`parameters` is an empty generator, no gradient clipping will occur.", stacklevel=2)
+            warnings.warn("parameters: the generator is empty, so nothing is clipped.", stacklevel=2)
     with no_grad():
         grads = [p.grad for p in _tensors(parameters) if p.grad is not None]
         total = get_total_norm(grads, norm_type, error_if_nonfinite, foreach)

@@ -15,7 +15,7 @@ from ...op import find_op
 
 def _same_device(tensors: list[Tensor]) -> list[Tensor]:
     if len({str(t.device) for t in tensors}) > 1:
-        raise TypeError("Found two parameters on different devices, this is currently not supported.")
+        raise TypeError("the parameters lie on different devices; a vector holds those of one.")
     return tensors
 
 

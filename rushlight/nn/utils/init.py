@@ -17,6 +17,6 @@ def skip_init(module_cls: type[Module], *args: Any, **kwargs: Any) -> Module:
     if not issubclass(module_cls, Module):
         raise RuntimeError(f"Expected a Module; got {module_cls}")
     if "device" not in inspect.signature(module_cls).parameters:
-        raise RuntimeError("Module must support a 'device' arg to skip initialization")
+        raise RuntimeError("skip_init: the module's constructor takes no 'device', which is how initialization is skipped")
     device = kwargs.pop("device", "cpu")
     return module_cls(*args, **{**kwargs, "device": "meta"}).to_empty(device=device)

@@ -53,7 +53,7 @@ class _Orthogonal(Module):
         super().__init__()
         # The reflectors of a unitary matrix do not determine their factors tau.
         if weight.is_complex() and orthogonal_map is _OrthMaps.householder:
-            raise ValueError("The householder parametrization does not support complex tensors.")
+            raise ValueError("orthogonal_map='householder' takes real tensors only.")
         self.shape = weight.shape
         self.orthogonal_map = orthogonal_map
         if use_trivialization:
@@ -91,7 +91,7 @@ class _Orthogonal(Module):
 
     def right_inverse(self, Q: Tensor) -> Tensor:
         if Q.shape != self.shape:
-            raise ValueError(f"Expected a matrix or batch of matrices of shape {self.shape}. Got a tensor of shape {Q.shape}.")
+            raise ValueError(f"expected matrices of shape {self.shape}, got {Q.shape}.")
         with no_grad():
             is_wide = Q.shape[-2] < Q.shape[-1]
             tall = Q.mT if is_wide else Q
@@ -115,8 +115,8 @@ class _Orthogonal(Module):
     def _reflectors(self, Q: Tensor) -> Tensor:
         """What `_reflected` sends to `Q`, made orthogonal if need be."""
         if self.orthogonal_map is not _OrthMaps.householder:
-            raise NotImplementedError("It is not possible to assign to the matrix exponential or the Cayley parametrizations "
-                                      "when use_trivialization=False.")  # fmt: skip
+            raise NotImplementedError("matrix_exp and cayley cannot be assigned to "
+                                      "with use_trivialization=False.")  # fmt: skip
         A, tau = find_op("geqrf")(Q)
         diagonal = A.diagonal(dim1=-2, dim2=-1)
         signs = diagonal.sgn()
@@ -134,12 +134,12 @@ def orthogonal(module: Module, name: str = "weight", orthogonal_map: str | None 
     if not isinstance(weight, Tensor):
         raise ValueError(f"Module '{module}' has no parameter or buffer with name '{name}'")
     if weight.ndim < 2:
-        raise ValueError(f"Expected a matrix or batch of matrices. Got a tensor of {weight.ndim} dimensions.")
+        raise ValueError(f"expected matrices, got a tensor of {weight.ndim} dimensions.")
     if orthogonal_map is None:
         orthogonal_map = "matrix_exp" if weight.shape[-2] == weight.shape[-1] or weight.is_complex() else "householder"
     chosen = getattr(_OrthMaps, orthogonal_map, None)
     if chosen is None:
-        raise ValueError(f'orthogonal_map has to be one of "matrix_exp", "cayley", "householder". Got: {orthogonal_map}')
+        raise ValueError(f'orthogonal_map: expected "matrix_exp", "cayley" or "householder", got {orthogonal_map}')
     parametrization = _Orthogonal(weight, chosen, use_trivialization=use_trivialization)
     return parametrize.register_parametrization(module, name, parametrization, unsafe=True)
 
@@ -186,9 +186,9 @@ class _SpectralNorm(Module):
     def __init__(self, weight: Tensor, n_power_iterations: int = 1, dim: int = 0, eps: float = 1e-12) -> None:
         super().__init__()
         if not -weight.ndim <= dim < weight.ndim:
-            raise IndexError(f"Dimension out of range (expected to be in range of [-{weight.ndim}, {weight.ndim - 1}] but got {dim})")
+            raise IndexError(f"dim out of range: expected [-{weight.ndim}, {weight.ndim - 1}], got {dim}")
         if n_power_iterations <= 0:
-            raise ValueError(f"Expected n_power_iterations to be positive, but got n_power_iterations={n_power_iterations}")
+            raise ValueError(f"n_power_iterations: expected a number above 0, got {n_power_iterations}")
         self.dim = dim % weight.ndim
         self.eps = eps
         if weight.ndim > 1:

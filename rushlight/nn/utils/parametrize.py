@@ -74,12 +74,12 @@ class ParametrizationList(ModuleList):
         with no_grad():
             new = _inverted(self, original)
         if not isinstance(new, (Tensor, Sequence)):
-            raise ValueError(f"'right_inverse' must return a Tensor or a Sequence of tensors (list, tuple...). Got {type(new).__name__}")
+            raise ValueError(f"right_inverse: expected a Tensor or a sequence of them, got {type(new).__name__}")
         self.is_tensor = isinstance(new, Tensor)
         self.ntensors = 1 if self.is_tensor else len(new)
         if self.is_tensor:
             if original.dtype is not new.dtype:
-                raise ValueError(f"When `right_inverse` outputs one tensor, it may not change the dtype.\noriginal.dtype: {original.dtype}\n"
+                raise ValueError(f"right_inverse changes the dtype of its one tensor.\noriginal.dtype: {original.dtype}\n"
                                  f"right_inverse(original).dtype: {new.dtype}")  # fmt: skip
             if new is not original:
                 original.data = new.detach()
@@ -87,7 +87,7 @@ class ParametrizationList(ModuleList):
         else:
             for i, part in enumerate(new):
                 if not isinstance(part, Tensor):
-                    raise ValueError(f"'right_inverse' must return a Tensor or a Sequence of tensors (list, tuple...). "
+                    raise ValueError(f"right_inverse: expected a Tensor or a sequence of them. "
                                      f"Got element {i} of the sequence with type {type(part).__name__}.")  # fmt: skip
                 if isinstance(original, Parameter):
                     part = Parameter(part, original.requires_grad)
@@ -101,10 +101,10 @@ class ParametrizationList(ModuleList):
         if not isinstance(made, Tensor):
             raise ValueError(f"A parametrization must return a tensor. Got {type(made).__name__}.")
         if made.dtype is not dtype:
-            raise ValueError(f"Registering a parametrization may not change the dtype of the tensor, unless `unsafe` flag is enabled.\n"
+            raise ValueError(f"the parametrization changes the dtype of the tensor; unsafe=True allows that.\n"
                              f"unparametrized dtype: {dtype}\nparametrized dtype: {made.dtype}")  # fmt: skip
         if made.shape != shape:
-            raise ValueError(f"Registering a parametrization may not change the shape of the tensor, unless `unsafe` flag is enabled.\n"
+            raise ValueError(f"the parametrization changes the shape of the tensor; unsafe=True allows that.\n"
                              f"unparametrized shape: {tuple(shape)}\nparametrized shape: {tuple(made.shape)}")  # fmt: skip
 
     def _originals(self) -> list[Tensor]:
@@ -119,10 +119,10 @@ class ParametrizationList(ModuleList):
                 value = step.right_inverse(value)
             parts = [value] if self.is_tensor else list(value)
             if len(parts) != self.ntensors:
-                raise ValueError(f"'right_inverse' must return a sequence of tensors of length {self.ntensors}. Got a sequence of length {len(parts)}.")
+                raise ValueError(f"right_inverse: expected {self.ntensors} tensors, got {len(parts)}.")
             for original, part in zip(self._originals(), parts):
                 if part.dtype is not original.dtype:
-                    raise ValueError(f"The tensor returned by `right_inverse` has dtype {part.dtype} while the original has dtype {original.dtype}")
+                    raise ValueError(f"right_inverse returned dtype {part.dtype}, the original is of {original.dtype}")
                 original.data = part.detach().clone()
 
     def forward(self) -> Tensor:
@@ -143,7 +143,7 @@ def _inject_new_class(module: Module) -> None:
         return memo[id(self)]
 
     def getstate(self: Any) -> Any:
-        raise RuntimeError("Serialization of parametrized modules is only supported through state_dict(). "
+        raise RuntimeError("a parametrized module can be saved only as its state_dict(). "
                            "Save `module.state_dict()`, and load it into a module parametrized in the same way.")  # fmt: skip
 
     body: dict[str, Any] = {"__getstate__": getstate, "__module__": cls.__module__}
@@ -196,7 +196,7 @@ def register_parametrization(module: Module, tensor_name: str, parametrization: 
         _inject_property(module, tensor_name)
         module.parametrizations[tensor_name] = steps
     else:
-        raise ValueError(f"Module '{module}' does not have a parameter, a buffer, or a parametrized element with name '{tensor_name}'")
+        raise ValueError(f"'{module}' has no parameter, buffer or parametrized tensor named '{tensor_name}'")
     return module
 
 
@@ -214,7 +214,7 @@ def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized
         raise ValueError(f"Module {module} does not have a parametrization on {tensor_name}")
     steps = module.parametrizations[tensor_name]
     if not steps.is_tensor and not leave_parametrized:
-        raise ValueError("Cannot leave unparametrized (`leave_parametrized=False`) a tensor that is parametrized in terms of a sequence of tensors.")
+        raise ValueError("leave_parametrized=False: the value is computed from several tensors, so there is no single original to put back.")
     original = steps._originals()[0]
     if leave_parametrized:
         with no_grad():

@@ -19,9 +19,9 @@ def _count(amount: Any, size: int) -> int:
     if isinstance(amount, bool) or not isinstance(amount, (int, float)):
         raise TypeError(f"Invalid type for amount: {amount}. Must be int or float.")
     if amount < 0 or (isinstance(amount, float) and amount > 1.0):
-        raise ValueError(f"amount={amount} should either be a float in the range [0, 1] or a non-negative integer")
+        raise ValueError(f"amount: expected a float in [0, 1] or a whole number from 0 on, got {amount}")
     if isinstance(amount, int) and amount > size:
-        raise ValueError(f"amount={amount} should be smaller than the number of parameters to prune={size}")
+        raise ValueError(f"amount: expected at most the {size} elements there are, got {amount}")
     return amount if isinstance(amount, int) else round(amount * size)
 
 
@@ -59,7 +59,7 @@ class BasePruningMethod:
             module.register_buffer(name + "_mask", mask)
         scores = getattr(module, name + "_orig") if importance_scores is None else importance_scores
         if scores.shape != mask.shape:
-            raise AssertionError(f"importance_scores should have the same shape as parameter {name} of {module}")
+            raise AssertionError(f"importance_scores: expected the shape of {name} of {module}")
         module._buffers[name + "_mask"] = made.compute_mask(scores.detach(), mask).to(mask.dtype)
         setattr(module, name, made.apply_mask(module))
         for key in pruned:
@@ -152,7 +152,7 @@ class LnStructured(BasePruningMethod):
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         if t.dim() <= 1:
-            raise ValueError(f"Structured pruning can only be applied to multidimensional tensors. Found tensor of shape {tuple(t.shape)}")
+            raise ValueError(f"structured pruning needs a tensor of 2 dims or more, got shape {tuple(t.shape)}")
         alive = default_mask.movedim(self.dim, 0).reshape(t.shape[self.dim], -1).any(1)
         left = alive.nonzero().squeeze(-1)
         count = _count(self.amount, left.numel())
@@ -214,7 +214,7 @@ def global_unstructured(parameters: Iterable[tuple[Module, str]], pruning_method
     """Prune several tensors as if they were one."""
     pairs = list(parameters)
     if pruning_method.PRUNING_TYPE != "unstructured":
-        raise TypeError('Only "unstructured" PRUNING_TYPE supported for the `pruning_method`. Found method '
+        raise TypeError('pruning_method: its PRUNING_TYPE must be "unstructured", got '
                         f"{pruning_method} of type {pruning_method.PRUNING_TYPE}")  # fmt: skip
     given = importance_scores or {}
     scores = [given.get(pair, getattr(pair[0], pair[1])).detach() for pair in pairs]
@@ -232,7 +232,7 @@ def remove(module: Module, name: str) -> Module:
             hook.remove(module)
             del module._forward_pre_hooks[key]
             return module
-    raise ValueError(f"Parameter '{name}' of module {module} has to be pruned before pruning can be removed")
+    raise ValueError(f"'{name}' of {module} is not pruned, so there is no pruning to remove")
 
 
 def is_pruned(module: Module) -> bool:

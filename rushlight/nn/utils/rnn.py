@@ -126,7 +126,7 @@ def pad_packed_sequence(
     length = len(sizes)
     if total_length is not None:
         if total_length < length:
-            raise ValueError(f"Expected total_length to be at least the length of the longest sequence in input, but got total_length={total_length} "
+            raise ValueError(f"total_length: expected no less than the longest sequence, got total_length={total_length} "
                              f"and max sequence length being {length}")  # fmt: skip
         length = total_length
     steps = []
@@ -145,9 +145,9 @@ def pad_packed_sequence(
 def pad_sequence(sequences: Any, batch_first: bool = False, padding_value: float = 0.0, padding_side: str = "right") -> Tensor:
     """Sequences [L_i, …] stacked and padded to the longest, [T, N, …] or [N, T, …]."""
     if padding_side not in ("left", "right"):
-        raise RuntimeError(f"Expected padding_side to be one of left or right, but got {padding_side}.")
+        raise RuntimeError(f"padding_side: expected 'left' or 'right', got {padding_side}.")
     if not isinstance(sequences, Iterable):
-        raise RuntimeError(f"pad_sequence: Expected iterable for input sequences, but got arg of type: {type(sequences)}")
+        raise RuntimeError(f"pad_sequence: sequences must be an iterable of tensors, got {type(sequences)}")
     sequences = list(sequences.unbind(0) if isinstance(sequences, Tensor) else sequences)
     longest = max(t.shape[0] for t in sequences)
     padded = []

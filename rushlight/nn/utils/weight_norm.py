@@ -31,7 +31,7 @@ class WeightNorm:
     def apply(module: Module, name: str, dim: int | None) -> WeightNorm:
         """Split the weight and hang the hook on the module."""
         if any(isinstance(hook, WeightNorm) and hook.name == name for hook in module._forward_pre_hooks.values()):
-            raise RuntimeError(f"Cannot register two weight_norm hooks on the same parameter {name}")
+            raise RuntimeError(f"{name} has a weight_norm hook already")
         made = WeightNorm(name, dim)
         weight = getattr(module, name)
         del module._parameters[name]
