@@ -293,12 +293,12 @@ static PyGetSetDef tensor_getset[] = {
     {}};
 
 static PyMethodDef tensor_methods[] = {
-    {"requires_grad_", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(m_requires_grad_)), METH_VARARGS | METH_KEYWORDS, "requires_grad_(requires_grad=True): change the flag, return self"},
-    {"retain_grad", m_retain_grad, METH_NOARGS, "keep the gradient of this non-leaf in .grad"},
+    {"requires_grad_", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(m_requires_grad_)), METH_VARARGS | METH_KEYWORDS, "requires_grad_($self, requires_grad=True)\n--\n\nchange the flag, return self"},
+    {"retain_grad", m_retain_grad, METH_NOARGS, "retain_grad($self, /)\n--\n\nkeep the gradient of this non-leaf in .grad"},
     {"_is_view", m_is_view, METH_NOARGS, nullptr},
-    {"detach", m_detach, METH_NOARGS, "the same data, outside the graph"},
-    {"detach_", m_detach_, METH_NOARGS, "leave the graph in place"},
-    {"backward", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(m_backward)), METH_VARARGS | METH_KEYWORDS, "backward(gradient=None, retain_graph=None, create_graph=False, inputs=None)"},
+    {"detach", m_detach, METH_NOARGS, "detach($self, /)\n--\n\nthe same data, outside the graph"},
+    {"detach_", m_detach_, METH_NOARGS, "detach_($self, /)\n--\n\nleave the graph in place"},
+    {"backward", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(m_backward)), METH_VARARGS | METH_KEYWORDS, "backward($self, gradient=None, retain_graph=None, create_graph=False, inputs=None)\n--\n\nbackward(gradient=None, retain_graph=None, create_graph=False, inputs=None)"},
     {}};
 
 static PyMethodDef tensor_functions[] = {{"mark_view", py_mark_view, METH_VARARGS, "mark_view(out, base, multi_output=False)"}, {}};

@@ -142,6 +142,17 @@ def describe(op: _C.Op) -> str | None:
     return f"{' | '.join(schemas_of(first))}\n\n{first.__doc__ or ''}" if hasattr(first, "schema") else None
 
 
+class LateSignature:
+    """The attribute `__signature__` of every op, which `inspect` asks for."""
+
+    def __get__(self, op: _C.Op | None, owner: type) -> object:
+        if op is None:
+            raise AttributeError("__signature__")   # the class of ops has none
+        from .signature import signature_of
+
+        return signature_of(op)
+
+
 def is_body(overload: _C.Overload) -> bool:
     """Whether transforms pass through the op, seeing the ops it is written with instead."""
     definition = overload.definition
@@ -341,3 +352,4 @@ def content_identity(folder: str) -> bytes:
 
 
 _C.set_hooks(bind_error=explain_mismatch, describer=describe)
+_C.Op.__signature__ = LateSignature()
