@@ -34,35 +34,95 @@ class _Inplace(Module):
 
 
 class ReLU(_Inplace):
-    """max(x, 0)."""
+    """max(x, 0).
+
+    Arguments:
+        inplace: whether the input itself is changed
+
+    Shape:
+        input of any shape; output of the same shape
+
+    Example:
+        >>> layer = rl.nn.ReLU()
+        >>> tuple(layer(rl.ones(2, 3)).shape)
+        (2, 3)
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.relu_(input) if self.inplace else F.relu(input)
 
 
 class SiLU(_Inplace):
-    """x sigmoid(x)."""
+    """x sigmoid(x).
+
+    Arguments:
+        inplace: whether the input itself is changed
+
+    Shape:
+        input of any shape; output of the same shape
+
+    Example:
+        >>> layer = rl.nn.SiLU()
+        >>> tuple(layer(rl.ones(2, 3)).shape)
+        (2, 3)
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.silu(input, inplace=self.inplace)
 
 
 class Mish(_Inplace):
-    """x tanh(softplus(x))."""
+    """x tanh(softplus(x)).
+
+    Arguments:
+        inplace: whether the input itself is changed
+
+    Shape:
+        input of any shape; output of the same shape
+
+    Example:
+        >>> layer = rl.nn.Mish()
+        >>> tuple(layer(rl.ones(2, 3)).shape)
+        (2, 3)
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.mish(input, inplace=self.inplace)
 
 
 class SELU(_Inplace):
-    """ELU scaled so that activations keep mean 0 and variance 1."""
+    """ELU scaled so that activations keep mean 0 and variance 1.
+
+    Arguments:
+        inplace: whether the input itself is changed
+
+    Shape:
+        input of any shape; output of the same shape
+
+    Example:
+        >>> layer = rl.nn.SELU()
+        >>> tuple(layer(rl.ones(2, 3)).shape)
+        (2, 3)
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.selu(input, self.inplace)
 
 
 class Hardsigmoid(_Inplace):
-    """A sigmoid of three straight lines."""
+    """A sigmoid of three straight lines.
+
+    Arguments:
+        inplace: whether the input itself is changed
+
+    Shape:
+        input of any shape; output of the same shape
+
+    Example:
+        >>> layer = rl.nn.Hardsigmoid()
+        >>> tuple(layer(rl.ones(2, 3)).shape)
+        (2, 3)
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.hardsigmoid(input, self.inplace)
@@ -72,7 +132,19 @@ class Hardsigmoid(_Inplace):
 
 
 class Hardswish(_Inplace):
-    """x hardsigmoid(x)."""
+    """x hardsigmoid(x).
+
+    Arguments:
+        inplace: whether the input itself is changed
+
+    Shape:
+        input of any shape; output of the same shape
+
+    Example:
+        >>> layer = rl.nn.Hardswish()
+        >>> tuple(layer(rl.ones(2, 3)).shape)
+        (2, 3)
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.hardswish(input, self.inplace)
@@ -82,7 +154,21 @@ class Hardswish(_Inplace):
 
 
 class Threshold(Module):
-    """x where it exceeds the threshold, `value` elsewhere."""
+    """x where it exceeds the threshold, `value` elsewhere.
+
+    Arguments:
+        threshold: elements up to this are replaced
+        value: what replaces elements up to the threshold
+        inplace: whether the input itself is changed
+
+    Shape:
+        input of any shape; output of the same shape
+
+    Example:
+        >>> layer = rl.nn.Threshold(0.5, 0.0)
+        >>> tuple(layer(rl.ones(2, 3)).shape)
+        (2, 3)
+    """
 
     def __init__(self, threshold: float, value: float, inplace: bool = False) -> None:
         super().__init__()
@@ -98,7 +184,21 @@ class Threshold(Module):
 
 
 class RReLU(Module):
-    """Leaky ReLU with a slope drawn anew for every element while training."""
+    """Leaky ReLU with a slope drawn anew for every element while training.
+
+    Arguments:
+        lower: smallest slope
+        upper: largest slope
+        inplace: whether the input itself is changed
+
+    Shape:
+        input of any shape; output of the same shape
+
+    Example:
+        >>> layer = rl.nn.RReLU()
+        >>> tuple(layer(rl.ones(2, 3)).shape)
+        (2, 3)
+    """
 
     def __init__(self, lower: float = 1.0 / 8, upper: float = 1.0 / 3, inplace: bool = False) -> None:
         super().__init__()
@@ -114,7 +214,23 @@ class RReLU(Module):
 
 
 class Hardtanh(Module):
-    """x clamped to [min_val, max_val]."""
+    """x clamped to [min_val, max_val].
+
+    Arguments:
+        min_val: lower bound
+        max_val: upper bound
+        inplace: whether the input itself is changed
+        min_value: old spelling of `min_val`
+        max_value: old spelling of `max_val`
+
+    Shape:
+        input of any shape; output of the same shape
+
+    Example:
+        >>> layer = rl.nn.Hardtanh()
+        >>> tuple(layer(rl.ones(2, 3)).shape)
+        (2, 3)
+    """
 
     def __init__(
         self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False, min_value: float | None = None, max_value: float | None = None
@@ -137,7 +253,19 @@ class Hardtanh(Module):
 
 
 class ReLU6(Hardtanh):
-    """x clamped to [0, 6]."""
+    """x clamped to [0, 6].
+
+    Arguments:
+        inplace: whether the input itself is changed
+
+    Shape:
+        input of any shape; output of the same shape
+
+    Example:
+        >>> layer = rl.nn.ReLU6()
+        >>> tuple(layer(rl.ones(2, 3)).shape)
+        (2, 3)
+    """
 
     def __init__(self, inplace: bool = False) -> None:
         super().__init__(0.0, 6.0, inplace)
@@ -147,14 +275,40 @@ class ReLU6(Hardtanh):
 
 
 class Sigmoid(Module):
-    """1 / (1 + exp(-x))."""
+    """1 / (1 + exp(-x)).
+
+    Arguments:
+        *args: as for the class it is made from
+        **kwargs: as for the class it is made from
+
+    Shape:
+        input of any shape; output of the same shape
+
+    Example:
+        >>> layer = rl.nn.Sigmoid()
+        >>> tuple(layer(rl.ones(2, 3)).shape)
+        (2, 3)
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return _sigmoid(input)
 
 
 class Tanh(Module):
-    """The hyperbolic tangent."""
+    """The hyperbolic tangent.
+
+    Arguments:
+        *args: as for the class it is made from
+        **kwargs: as for the class it is made from
+
+    Shape:
+        input of any shape; output of the same shape
+
+    Example:
+        >>> layer = rl.nn.Tanh()
+        >>> tuple(layer(rl.ones(2, 3)).shape)
+        (2, 3)
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return _tanh(input)
@@ -173,21 +327,59 @@ class _Exponential(Module):
 
 
 class ELU(_Exponential):
-    """x, and alpha (exp(x) - 1) below zero."""
+    """x, and alpha (exp(x) - 1) below zero.
+
+    Arguments:
+        alpha: scale of the negative part
+        inplace: whether the input itself is changed
+
+    Shape:
+        input of any shape; output of the same shape
+
+    Example:
+        >>> layer = rl.nn.ELU()
+        >>> tuple(layer(rl.ones(2, 3)).shape)
+        (2, 3)
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.elu(input, self.alpha, self.inplace)
 
 
 class CELU(_Exponential):
-    """x, and alpha (exp(x / alpha) - 1) below zero."""
+    """x, and alpha (exp(x / alpha) - 1) below zero.
+
+    Arguments:
+        alpha: scale of the negative part
+        inplace: whether the input itself is changed
+
+    Shape:
+        input of any shape; output of the same shape
+
+    Example:
+        >>> layer = rl.nn.CELU()
+        >>> tuple(layer(rl.ones(2, 3)).shape)
+        (2, 3)
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.celu(input, self.alpha, self.inplace)
 
 
 class GLU(Module):
-    """One half of a dim times the sigmoid of the other."""
+    """One half of a dim times the sigmoid of the other.
+
+    Arguments:
+        dim: the dimension that is halved
+
+    Shape:
+        input with an even size 2 n along dim; output with size n there
+
+    Example:
+        >>> layer = rl.nn.GLU()
+        >>> tuple(layer(rl.ones(2, 4)).shape)
+        (2, 2)
+    """
 
     def __init__(self, dim: int = -1) -> None:
         super().__init__()
@@ -201,7 +393,19 @@ class GLU(Module):
 
 
 class GELU(Module):
-    """x times the normal distribution function, exactly or by its tanh approximation."""
+    """x times the normal distribution function, exactly or by its tanh approximation.
+
+    Arguments:
+        approximate: `none`, or `tanh` for the quicker form
+
+    Shape:
+        input of any shape; output of the same shape
+
+    Example:
+        >>> layer = rl.nn.GELU()
+        >>> tuple(layer(rl.ones(2, 3)).shape)
+        (2, 3)
+    """
 
     def __init__(self, approximate: str = "none") -> None:
         super().__init__()
@@ -224,21 +428,58 @@ class _Shrink(Module):
 
 
 class Hardshrink(_Shrink):
-    """x where |x| > lambd, else zero."""
+    """x where |x| > lambd, else zero.
+
+    Arguments:
+        lambd: half the width of the band of zeros
+
+    Shape:
+        input of any shape; output of the same shape
+
+    Example:
+        >>> layer = rl.nn.Hardshrink()
+        >>> tuple(layer(rl.ones(2, 3)).shape)
+        (2, 3)
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.hardshrink(input, self.lambd)
 
 
 class Softshrink(_Shrink):
-    """x moved towards zero by lambd."""
+    """x moved towards zero by lambd.
+
+    Arguments:
+        lambd: half the width of the band of zeros
+
+    Shape:
+        input of any shape; output of the same shape
+
+    Example:
+        >>> layer = rl.nn.Softshrink()
+        >>> tuple(layer(rl.ones(2, 3)).shape)
+        (2, 3)
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.softshrink(input, self.lambd)
 
 
 class LeakyReLU(Module):
-    """x, and a small slope below zero."""
+    """x, and a small slope below zero.
+
+    Arguments:
+        negative_slope: slope of the negative part
+        inplace: whether the input itself is changed
+
+    Shape:
+        input of any shape; output of the same shape
+
+    Example:
+        >>> layer = rl.nn.LeakyReLU()
+        >>> tuple(layer(rl.ones(2, 3)).shape)
+        (2, 3)
+    """
 
     def __init__(self, negative_slope: float = 1e-2, inplace: bool = False) -> None:
         super().__init__()
@@ -253,14 +494,40 @@ class LeakyReLU(Module):
 
 
 class LogSigmoid(Module):
-    """log(sigmoid(x))."""
+    """log(sigmoid(x)).
+
+    Arguments:
+        *args: as for the class it is made from
+        **kwargs: as for the class it is made from
+
+    Shape:
+        input of any shape; output of the same shape
+
+    Example:
+        >>> layer = rl.nn.LogSigmoid()
+        >>> tuple(layer(rl.ones(2, 3)).shape)
+        (2, 3)
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.logsigmoid(input)
 
 
 class Softplus(Module):
-    """log(1 + exp(beta x)) / beta, linear where that would overflow."""
+    """log(1 + exp(beta x)) / beta, linear where that would overflow.
+
+    Arguments:
+        beta: how sharp the bend is
+        threshold: where it passes into the identity
+
+    Shape:
+        input of any shape; output of the same shape
+
+    Example:
+        >>> layer = rl.nn.Softplus()
+        >>> tuple(layer(rl.ones(2, 3)).shape)
+        (2, 3)
+    """
 
     def __init__(self, beta: float = 1.0, threshold: float = 20.0) -> None:
         super().__init__()
@@ -275,7 +542,22 @@ class Softplus(Module):
 
 
 class PReLU(Module):
-    """x, and a learned slope below zero, one or one per channel."""
+    """x, and a learned slope below zero, one or one per channel.
+
+    Arguments:
+        num_parameters: 1, or the number of channels
+        init: where the slopes begin
+        device: where the parameters are made
+        dtype: of the parameters
+
+    Shape:
+        input (N, C, ...); output of the same shape
+
+    Example:
+        >>> layer = rl.nn.PReLU()
+        >>> tuple(layer(rl.ones(2, 3)).shape)
+        (2, 3)
+    """
 
     def __init__(self, num_parameters: int = 1, init: float = 0.25, device: Any = None, dtype: Any = None) -> None:
         super().__init__()
@@ -296,14 +578,40 @@ class PReLU(Module):
 
 
 class Softsign(Module):
-    """x / (1 + |x|)."""
+    """x / (1 + |x|).
+
+    Arguments:
+        *args: as for the class it is made from
+        **kwargs: as for the class it is made from
+
+    Shape:
+        input of any shape; output of the same shape
+
+    Example:
+        >>> layer = rl.nn.Softsign()
+        >>> tuple(layer(rl.ones(2, 3)).shape)
+        (2, 3)
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.softsign(input)
 
 
 class Tanhshrink(Module):
-    """x - tanh(x)."""
+    """x - tanh(x).
+
+    Arguments:
+        *args: as for the class it is made from
+        **kwargs: as for the class it is made from
+
+    Shape:
+        input of any shape; output of the same shape
+
+    Example:
+        >>> layer = rl.nn.Tanhshrink()
+        >>> tuple(layer(rl.ones(2, 3)).shape)
+        (2, 3)
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.tanhshrink(input)
@@ -323,28 +631,77 @@ class _AlongDim(Module):
 
 
 class Softmin(_AlongDim):
-    """Softmax of -x."""
+    """Softmax of -x.
+
+    Arguments:
+        dim: the dimension along which it works
+
+    Shape:
+        input of any shape; output of the same shape
+
+    Example:
+        >>> layer = rl.nn.Softmin(dim=-1)
+        >>> tuple(layer(rl.ones(2, 3)).shape)
+        (2, 3)
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.softmin(input, self.dim, _stacklevel=5)
 
 
 class Softmax(_AlongDim):
-    """exp(x) scaled to sum 1 along a dim."""
+    """exp(x) scaled to sum 1 along a dim.
+
+    Arguments:
+        dim: the dimension along which it works
+
+    Shape:
+        input of any shape; output of the same shape
+
+    Example:
+        >>> layer = rl.nn.Softmax(dim=-1)
+        >>> tuple(layer(rl.ones(2, 3)).shape)
+        (2, 3)
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.softmax(input, self.dim, _stacklevel=5)
 
 
 class LogSoftmax(_AlongDim):
-    """log(softmax(x))."""
+    """log(softmax(x)).
+
+    Arguments:
+        dim: the dimension along which it works
+
+    Shape:
+        input of any shape; output of the same shape
+
+    Example:
+        >>> layer = rl.nn.LogSoftmax(dim=-1)
+        >>> tuple(layer(rl.ones(2, 3)).shape)
+        (2, 3)
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.log_softmax(input, self.dim, _stacklevel=5)
 
 
 class Softmax2d(Module):
-    """Softmax over the channels of images [N, C, H, W] or [C, H, W]."""
+    """Softmax over the channels of images [N, C, H, W] or [C, H, W].
+
+    Arguments:
+        *args: as for the class it is made from
+        **kwargs: as for the class it is made from
+
+    Shape:
+        images (N, C, H, W) or (C, H, W); output of the same shape
+
+    Example:
+        >>> layer = rl.nn.Softmax2d()
+        >>> tuple(layer(rl.ones(2, 3, 4, 4)).shape)
+        (2, 3, 4, 4)
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         if input.dim() not in (3, 4):

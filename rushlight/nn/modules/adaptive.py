@@ -21,7 +21,25 @@ _ASMoutput = namedtuple("_ASMoutput", ["output", "loss"])
 
 
 class AdaptiveLogSoftmaxWithLoss(Module):
-    """A head over the frequent classes and the clusters, and a small network per cluster of rare ones."""
+    """A head over the frequent classes and the clusters, and a small network per cluster of rare ones.
+
+    Arguments:
+        in_features: size of each row of the input
+        n_classes: number of classes
+        cutoffs: first classes of the rarer groups, in order
+        div_value: how much smaller the rows of each rarer group are
+        head_bias: whether the group of frequent classes has an offset
+        device: where the parameters are made
+        dtype: of the parameters
+
+    Shape:
+        input (N, in_features), target (N,); output (N,) and the loss
+
+    Example:
+        >>> layer = rl.nn.AdaptiveLogSoftmaxWithLoss(4, 10, [5])
+        >>> tuple(layer(rl.ones(2, 4), rl.tensor([1, 7])).output.shape)
+        (2,)
+    """
 
     def __init__(
         self, in_features: int, n_classes: int, cutoffs: Sequence[int], div_value: float = 4.0, head_bias: bool = False, device: Any = None,

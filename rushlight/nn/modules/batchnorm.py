@@ -97,28 +97,105 @@ def _expect(input: Tensor, *ranks: int) -> None:
 
 
 class BatchNorm1d(_BatchNorm):
-    """Batch normalization of vectors [N, C] or sequences [N, C, L]."""
+    """Batch normalization of vectors [N, C] or sequences [N, C, L].
+
+    Arguments:
+        num_features: channels of the input
+        eps: added to a divisor, so that it is never zero
+        momentum: share of a new batch in the running statistics; None for a plain average of all batches
+        affine: whether there are a learned scale and offset for each channel
+        track_running_stats: whether running statistics are kept and used when not training
+        device: where the parameters are made
+        dtype: of the parameters
+        bias: whether there is a learned offset
+
+    Shape:
+        input (N, C, L) or (N, C); output of the same shape
+
+    Example:
+        >>> layer = rl.nn.BatchNorm1d(4)
+        >>> tuple(layer(rl.ones(2, 4, 8)).shape)
+        (2, 4, 8)
+    """
 
     def _check_input_dim(self, input: Tensor) -> None:
         _expect(input, 2, 3)
 
 
 class BatchNorm2d(_BatchNorm):
-    """Batch normalization of images [N, C, H, W]."""
+    """Batch normalization of images [N, C, H, W].
+
+    Arguments:
+        num_features: channels of the input
+        eps: added to a divisor, so that it is never zero
+        momentum: share of a new batch in the running statistics; None for a plain average of all batches
+        affine: whether there are a learned scale and offset for each channel
+        track_running_stats: whether running statistics are kept and used when not training
+        device: where the parameters are made
+        dtype: of the parameters
+        bias: whether there is a learned offset
+
+    Shape:
+        input (N, C, H, W); output of the same shape
+
+    Example:
+        >>> layer = rl.nn.BatchNorm2d(4)
+        >>> tuple(layer(rl.ones(2, 4, 8, 8)).shape)
+        (2, 4, 8, 8)
+    """
 
     def _check_input_dim(self, input: Tensor) -> None:
         _expect(input, 4)
 
 
 class BatchNorm3d(_BatchNorm):
-    """Batch normalization of volumes [N, C, D, H, W]."""
+    """Batch normalization of volumes [N, C, D, H, W].
+
+    Arguments:
+        num_features: channels of the input
+        eps: added to a divisor, so that it is never zero
+        momentum: share of a new batch in the running statistics; None for a plain average of all batches
+        affine: whether there are a learned scale and offset for each channel
+        track_running_stats: whether running statistics are kept and used when not training
+        device: where the parameters are made
+        dtype: of the parameters
+        bias: whether there is a learned offset
+
+    Shape:
+        input (N, C, D, H, W); output of the same shape
+
+    Example:
+        >>> layer = rl.nn.BatchNorm3d(4)
+        >>> tuple(layer(rl.ones(2, 4, 8, 8, 8)).shape)
+        (2, 4, 8, 8, 8)
+    """
 
     def _check_input_dim(self, input: Tensor) -> None:
         _expect(input, 5)
 
 
 class SyncBatchNorm(_BatchNorm):
-    """Batch normalization over all processes; here only its evaluation mode, which needs none of them."""
+    """Batch normalization over all processes; here only its evaluation mode, which needs none of them.
+
+    Arguments:
+        num_features: channels of the input
+        eps: added to a divisor, so that it is never zero
+        momentum: share of a new batch in the running statistics; None for a plain average of all batches
+        affine: whether there are a learned scale and offset for each channel
+        track_running_stats: whether running statistics are kept and used when not training
+        process_group: processes that share statistics
+        device: where the parameters are made
+        dtype: of the parameters
+        bias: whether there is a learned offset
+
+    Shape:
+        input (N, C, ...); output of the same shape
+
+    Example:
+        >>> layer = rl.nn.SyncBatchNorm(4).eval()
+        >>> tuple(layer(rl.ones(2, 4, 8)).shape)
+        (2, 4, 8)
+    """
 
     def __init__(
         self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True, track_running_stats: bool = True,
@@ -192,18 +269,72 @@ class _LazyNormBase(LazyModuleMixin):
 
 
 class LazyBatchNorm1d(_LazyNormBase, BatchNorm1d):
-    """A BatchNorm1d that takes num_features from its first input."""
+    """A BatchNorm1d that takes num_features from its first input.
+
+    Arguments:
+        eps: added to a divisor, so that it is never zero
+        momentum: share of a new batch in the running statistics; None for a plain average of all batches
+        affine: whether there are a learned scale and offset for each channel
+        track_running_stats: whether running statistics are kept and used when not training
+        device: where the parameters are made
+        dtype: of the parameters
+        bias: whether there is a learned offset
+
+    Shape:
+        input (N, C, L) or (N, C); output of the same shape
+
+    Example:
+        >>> layer = rl.nn.LazyBatchNorm1d()
+        >>> tuple(layer(rl.ones(2, 4, 8)).shape)
+        (2, 4, 8)
+    """
 
     cls_to_become = BatchNorm1d
 
 
 class LazyBatchNorm2d(_LazyNormBase, BatchNorm2d):
-    """A BatchNorm2d that takes num_features from its first input."""
+    """A BatchNorm2d that takes num_features from its first input.
+
+    Arguments:
+        eps: added to a divisor, so that it is never zero
+        momentum: share of a new batch in the running statistics; None for a plain average of all batches
+        affine: whether there are a learned scale and offset for each channel
+        track_running_stats: whether running statistics are kept and used when not training
+        device: where the parameters are made
+        dtype: of the parameters
+        bias: whether there is a learned offset
+
+    Shape:
+        input (N, C, H, W); output of the same shape
+
+    Example:
+        >>> layer = rl.nn.LazyBatchNorm2d()
+        >>> tuple(layer(rl.ones(2, 4, 8, 8)).shape)
+        (2, 4, 8, 8)
+    """
 
     cls_to_become = BatchNorm2d
 
 
 class LazyBatchNorm3d(_LazyNormBase, BatchNorm3d):
-    """A BatchNorm3d that takes num_features from its first input."""
+    """A BatchNorm3d that takes num_features from its first input.
+
+    Arguments:
+        eps: added to a divisor, so that it is never zero
+        momentum: share of a new batch in the running statistics; None for a plain average of all batches
+        affine: whether there are a learned scale and offset for each channel
+        track_running_stats: whether running statistics are kept and used when not training
+        device: where the parameters are made
+        dtype: of the parameters
+        bias: whether there is a learned offset
+
+    Shape:
+        input (N, C, D, H, W); output of the same shape
+
+    Example:
+        >>> layer = rl.nn.LazyBatchNorm3d()
+        >>> tuple(layer(rl.ones(2, 4, 8, 8, 8)).shape)
+        (2, 4, 8, 8, 8)
+    """
 
     cls_to_become = BatchNorm3d

@@ -12,7 +12,19 @@ from .settings import settings
 
 
 class ChannelShuffle(Module):
-    """Channels dealt out over groups, in turn."""
+    """Channels dealt out over groups, in turn.
+
+    Arguments:
+        groups: into how many groups the channels are divided
+
+    Shape:
+        input (N, C, ...); output of the same shape
+
+    Example:
+        >>> layer = rl.nn.ChannelShuffle(2)
+        >>> tuple(layer(rl.ones(1, 4, 2, 2)).shape)
+        (1, 4, 2, 2)
+    """
 
     def __init__(self, groups: int) -> None:
         super().__init__()

@@ -59,7 +59,19 @@ class _Numbered(Module):
 
 
 class Sequential(_Numbered):
-    """Modules called one after the other, each with the result of the one before."""
+    """Modules called one after the other, each with the result of the one before.
+
+    Arguments:
+        *args: modules in order, or one dict of them
+
+    Shape:
+        what its first module takes; what its last module gives
+
+    Example:
+        >>> layer = rl.nn.Sequential(rl.nn.Linear(3, 4), rl.nn.ReLU())
+        >>> tuple(layer(rl.ones(2, 3)).shape)
+        (2, 4)
+    """
 
     def __init__(self, *args: Any) -> None:
         super().__init__()
@@ -147,7 +159,19 @@ def _times(times: Any) -> int:
 
 
 class ModuleList(_Numbered):
-    """Submodules in a list."""
+    """Submodules in a list.
+
+    Arguments:
+        modules: modules to begin with
+
+    Shape:
+        holds modules and has no forward
+
+    Example:
+        >>> layer = rl.nn.ModuleList([rl.nn.Linear(3, 3) for _ in range(2)])
+        >>> len(layer)
+        2
+    """
 
     def __init__(self, modules: Iterable[Module] | None = None) -> None:
         super().__init__()
@@ -211,7 +235,19 @@ class ModuleList(_Numbered):
 
 
 class ModuleDict(Module):
-    """Submodules in a dict."""
+    """Submodules in a dict.
+
+    Arguments:
+        modules: modules to begin with, by name
+
+    Shape:
+        holds modules and has no forward
+
+    Example:
+        >>> layer = rl.nn.ModuleDict({'act': rl.nn.ReLU()})
+        >>> list(layer)
+        ['act']
+    """
 
     def __init__(self, modules: Any = None) -> None:
         super().__init__()
@@ -299,7 +335,19 @@ def _describe(value: Any, typed: bool = False) -> str:
 
 
 class ParameterList(Module):
-    """Parameters (and anything else) in a list; plain tensors become parameters."""
+    """Parameters (and anything else) in a list; plain tensors become parameters.
+
+    Arguments:
+        values: parameters to begin with
+
+    Shape:
+        holds parameters and has no forward
+
+    Example:
+        >>> layer = rl.nn.ParameterList([rl.ones(2)])
+        >>> len(layer)
+        1
+    """
 
     def __init__(self, values: Iterable[Any] | None = None) -> None:
         super().__init__()
@@ -352,7 +400,19 @@ class ParameterList(Module):
 
 
 class ParameterDict(Module):
-    """Parameters (and anything else) in a dict; plain tensors become parameters."""
+    """Parameters (and anything else) in a dict; plain tensors become parameters.
+
+    Arguments:
+        parameters: parameters to begin with, by name
+
+    Shape:
+        holds parameters and has no forward
+
+    Example:
+        >>> layer = rl.nn.ParameterDict({'scale': rl.ones(2)})
+        >>> list(layer)
+        ['scale']
+    """
 
     def __init__(self, parameters: Any = None) -> None:
         super().__init__()

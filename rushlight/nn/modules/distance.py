@@ -11,7 +11,21 @@ from .module import Module
 
 
 class PairwiseDistance(Module):
-    """The p-norm of differences along the last dim."""
+    """The p-norm of differences along the last dim.
+
+    Arguments:
+        p: exponent of the norm
+        eps: added to a divisor, so that it is never zero
+        keepdim: whether the dimension stays, with size 1
+
+    Shape:
+        two inputs of one shape; output without the compared dimension
+
+    Example:
+        >>> layer = rl.nn.PairwiseDistance()
+        >>> tuple(layer(rl.ones(5, 3), rl.zeros(5, 3)).shape)
+        (5,)
+    """
 
     def __init__(self, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> None:
         super().__init__()
@@ -24,7 +38,20 @@ class PairwiseDistance(Module):
 
 
 class CosineSimilarity(Module):
-    """The cosine of the angle between vectors along a dim."""
+    """The cosine of the angle between vectors along a dim.
+
+    Arguments:
+        dim: the dimension along which it works
+        eps: added to a divisor, so that it is never zero
+
+    Shape:
+        two inputs of one shape; output without the compared dimension
+
+    Example:
+        >>> layer = rl.nn.CosineSimilarity()
+        >>> tuple(layer(rl.ones(5, 3), rl.zeros(5, 3)).shape)
+        (5,)
+    """
 
     def __init__(self, dim: int = 1, eps: float = 1e-8) -> None:
         super().__init__()

@@ -27,42 +27,120 @@ class _DropoutNd(Module):
 
 
 class Dropout(_DropoutNd):
-    """Zeroes single elements."""
+    """Zeroes single elements.
+
+    Arguments:
+        p: probability with which an element is dropped
+        inplace: whether the input itself is changed
+
+    Shape:
+        input of any shape; output of the same shape
+
+    Example:
+        >>> layer = rl.nn.Dropout()
+        >>> tuple(layer(rl.ones(2, 3)).shape)
+        (2, 3)
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.dropout(input, self.p, self.training, self.inplace)
 
 
 class Dropout1d(_DropoutNd):
-    """Zeroes whole channels of sequences."""
+    """Zeroes whole channels of sequences.
+
+    Arguments:
+        p: probability with which an element is dropped
+        inplace: whether the input itself is changed
+
+    Shape:
+        input (N, C, L) or (C, L); output of the same shape
+
+    Example:
+        >>> layer = rl.nn.Dropout1d(0.5)
+        >>> tuple(layer(rl.ones(2, 4, 8)).shape)
+        (2, 4, 8)
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.dropout1d(input, self.p, self.training, self.inplace)
 
 
 class Dropout2d(_DropoutNd):
-    """Zeroes whole channels of images."""
+    """Zeroes whole channels of images.
+
+    Arguments:
+        p: probability with which an element is dropped
+        inplace: whether the input itself is changed
+
+    Shape:
+        input (N, C, H, W) or (C, H, W); output of the same shape
+
+    Example:
+        >>> layer = rl.nn.Dropout2d(0.5)
+        >>> tuple(layer(rl.ones(2, 4, 8, 8)).shape)
+        (2, 4, 8, 8)
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.dropout2d(input, self.p, self.training, self.inplace)
 
 
 class Dropout3d(_DropoutNd):
-    """Zeroes whole channels of volumes."""
+    """Zeroes whole channels of volumes.
+
+    Arguments:
+        p: probability with which an element is dropped
+        inplace: whether the input itself is changed
+
+    Shape:
+        input (N, C, D, H, W) or (C, D, H, W); output of the same shape
+
+    Example:
+        >>> layer = rl.nn.Dropout3d(0.5)
+        >>> tuple(layer(rl.ones(2, 4, 8, 8, 8)).shape)
+        (2, 4, 8, 8, 8)
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.dropout3d(input, self.p, self.training, self.inplace)
 
 
 class AlphaDropout(_DropoutNd):
-    """Dropout that keeps mean 0 and variance 1, for SELU networks."""
+    """Dropout that keeps mean 0 and variance 1, for SELU networks.
+
+    Arguments:
+        p: probability with which an element is dropped
+        inplace: whether the input itself is changed
+
+    Shape:
+        input of any shape; output of the same shape
+
+    Example:
+        >>> layer = rl.nn.AlphaDropout()
+        >>> tuple(layer(rl.ones(2, 3)).shape)
+        (2, 3)
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.alpha_dropout(input, self.p, self.training)
 
 
 class FeatureAlphaDropout(_DropoutNd):
-    """AlphaDropout of whole channels."""
+    """AlphaDropout of whole channels.
+
+    Arguments:
+        p: probability with which an element is dropped
+        inplace: whether the input itself is changed
+
+    Shape:
+        input of any shape; output of the same shape
+
+    Example:
+        >>> layer = rl.nn.FeatureAlphaDropout()
+        >>> tuple(layer(rl.ones(2, 3)).shape)
+        (2, 3)
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.feature_alpha_dropout(input, self.p, self.training)

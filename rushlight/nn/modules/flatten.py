@@ -15,7 +15,20 @@ from .settings import settings
 
 
 class Flatten(Module):
-    """Several dims as one; the batch stays by default."""
+    """Several dims as one; the batch stays by default.
+
+    Arguments:
+        start_dim: first dimension of those made one
+        end_dim: last of them
+
+    Shape:
+        input (N, ...); output (N, the product of the rest)
+
+    Example:
+        >>> layer = rl.nn.Flatten()
+        >>> tuple(layer(rl.ones(2, 3, 4)).shape)
+        (2, 12)
+    """
 
     __constants__ = ("start_dim", "end_dim")
 
@@ -32,7 +45,20 @@ class Flatten(Module):
 
 
 class Unflatten(Module):
-    """One dim as several, by sizes or by (name, size) pairs."""
+    """One dim as several, by sizes or by (name, size) pairs.
+
+    Arguments:
+        dim: the dimension that is split
+        unflattened_size: sizes that the dimension is split into
+
+    Shape:
+        input with a dimension to split; output with unflattened_size in its place
+
+    Example:
+        >>> layer = rl.nn.Unflatten(1, (2, 3))
+        >>> tuple(layer(rl.ones(4, 6)).shape)
+        (4, 2, 3)
+    """
 
     def __init__(self, dim: Any, unflattened_size: Any) -> None:
         super().__init__()

@@ -14,7 +14,23 @@ from .settings import settings
 
 
 class Fold(Module):
-    """Columns of sliding windows summed back into images."""
+    """Columns of sliding windows summed back into images.
+
+    Arguments:
+        output_size: height and width of the images
+        kernel_size: size of the window, one number or one for each dimension
+        dilation: distance between the elements of a window
+        padding: elements added at each side
+        stride: step of the window
+
+    Shape:
+        columns (N, C times the window's elements, L); images (N, C, *output_size)
+
+    Example:
+        >>> layer = rl.nn.Fold((4, 4), 2, stride=2)
+        >>> tuple(layer(rl.ones(1, 12, 4)).shape)
+        (1, 3, 4, 4)
+    """
 
     def __init__(self, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> None:
         super().__init__()
@@ -32,7 +48,22 @@ class Fold(Module):
 
 
 class Unfold(Module):
-    """Sliding windows of images as columns."""
+    """Sliding windows of images as columns.
+
+    Arguments:
+        kernel_size: size of the window, one number or one for each dimension
+        dilation: distance between the elements of a window
+        padding: elements added at each side
+        stride: step of the window
+
+    Shape:
+        images (N, C, H, W); columns (N, C times the window's elements, L)
+
+    Example:
+        >>> layer = rl.nn.Unfold(2, stride=2)
+        >>> tuple(layer(rl.ones(1, 3, 4, 4)).shape)
+        (1, 12, 4)
+    """
 
     def __init__(self, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> None:
         super().__init__()

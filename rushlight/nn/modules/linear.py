@@ -20,7 +20,20 @@ _empty = find_op("empty")
 
 
 class Identity(Module):
-    """Its input, whatever the arguments."""
+    """Its input, whatever the arguments.
+
+    Arguments:
+        *args: ignored
+        **kwargs: ignored
+
+    Shape:
+        input of any shape; output of the same shape
+
+    Example:
+        >>> layer = rl.nn.Identity()
+        >>> tuple(layer(rl.ones(2, 3)).shape)
+        (2, 3)
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__()
@@ -30,7 +43,23 @@ class Identity(Module):
 
 
 class Linear(Module):
-    """x Wᵀ + b, with W of shape (out_features, in_features)."""
+    """x Wᵀ + b, with W of shape (out_features, in_features).
+
+    Arguments:
+        in_features: size of each row of the input
+        out_features: size of each row of the output
+        bias: whether there is a learned offset
+        device: where the parameters are made
+        dtype: of the parameters
+
+    Shape:
+        input (..., in_features); output (..., out_features)
+
+    Example:
+        >>> layer = rl.nn.Linear(3, 2)
+        >>> tuple(layer(rl.ones(2, 3)).shape)
+        (2, 2)
+    """
 
     __constants__ = ("in_features", "out_features")
 
@@ -64,7 +93,24 @@ class NonDynamicallyQuantizableLinear(Linear):
 
 
 class Bilinear(Module):
-    """x1ᵀ A x2 + b for every output feature."""
+    """x1ᵀ A x2 + b for every output feature.
+
+    Arguments:
+        in1_features: size of each row of the first input
+        in2_features: size of each row of the second input
+        out_features: size of each row of the output
+        bias: whether there is a learned offset
+        device: where the parameters are made
+        dtype: of the parameters
+
+    Shape:
+        inputs (..., in1_features) and (..., in2_features); output (..., out_features)
+
+    Example:
+        >>> layer = rl.nn.Bilinear(3, 4, 2)
+        >>> tuple(layer(rl.ones(5, 3), rl.ones(5, 4)).shape)
+        (5, 2)
+    """
 
     def __init__(
         self, in1_features: int, in2_features: int, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None
@@ -98,7 +144,22 @@ class Bilinear(Module):
 
 
 class LazyLinear(LazyModuleMixin, Linear):
-    """A Linear that takes in_features from its first input."""
+    """A Linear that takes in_features from its first input.
+
+    Arguments:
+        out_features: size of each row of the output
+        bias: whether there is a learned offset
+        device: where the parameters are made
+        dtype: of the parameters
+
+    Shape:
+        input (..., in_features); output (..., out_features)
+
+    Example:
+        >>> layer = rl.nn.LazyLinear(2)
+        >>> tuple(layer(rl.ones(2, 3)).shape)
+        (2, 2)
+    """
 
     cls_to_become = Linear
     weight: UninitializedParameter

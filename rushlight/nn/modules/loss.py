@@ -47,21 +47,65 @@ class _WeightedLoss(_Loss):
 
 
 class L1Loss(_Loss):
-    """|x - y|."""
+    """|x - y|.
+
+    Arguments:
+        size_average: old spelling of `reduction`
+        reduce: old spelling of `reduction`
+        reduction: `mean`, `sum`, or `none` for one value for each element
+
+    Shape:
+        input and target of one shape; output a number, or that shape with reduction='none'
+
+    Example:
+        >>> layer = rl.nn.L1Loss()
+        >>> tuple(layer(rl.full((2, 3), 0.25), rl.ones(2, 3)).shape)
+        ()
+    """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.l1_loss(input, target, reduction=self.reduction)
 
 
 class MSELoss(_Loss):
-    """(x - y)²."""
+    """(x - y)².
+
+    Arguments:
+        size_average: old spelling of `reduction`
+        reduce: old spelling of `reduction`
+        reduction: `mean`, `sum`, or `none` for one value for each element
+
+    Shape:
+        input and target of one shape; output a number, or that shape with reduction='none'
+
+    Example:
+        >>> layer = rl.nn.MSELoss()
+        >>> tuple(layer(rl.full((2, 3), 0.25), rl.ones(2, 3)).shape)
+        ()
+    """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.mse_loss(input, target, reduction=self.reduction)
 
 
 class NLLLoss(_WeightedLoss):
-    """Minus the given log-probability of the target class."""
+    """Minus the given log-probability of the target class.
+
+    Arguments:
+        weight: weight of each class
+        size_average: old spelling of `reduction`
+        ignore_index: a class that costs nothing
+        reduce: old spelling of `reduction`
+        reduction: `mean`, `sum`, or `none` for one value for each element
+
+    Shape:
+        input (N, C, ...), target (N, ...) of classes; output a number, or (N, ...) with reduction='none'
+
+    Example:
+        >>> layer = rl.nn.NLLLoss()
+        >>> tuple(layer(rl.zeros(2, 3), rl.tensor([0, 2])).shape)
+        ()
+    """
 
     def __init__(
         self, weight: Tensor | None = None, size_average: bool | None = None, ignore_index: int = -100, reduce: bool | None = None,
@@ -75,7 +119,23 @@ class NLLLoss(_WeightedLoss):
 
 
 class NLLLoss2d(NLLLoss):
-    """The old name of NLLLoss over images."""
+    """The old name of NLLLoss over images.
+
+    Arguments:
+        weight: weight of each class
+        size_average: old spelling of `reduction`
+        ignore_index: a class that costs nothing
+        reduce: old spelling of `reduction`
+        reduction: `mean`, `sum`, or `none` for one value for each element
+
+    Shape:
+        input (N, C, H, W), target (N, H, W) of classes; output a number, or (N, H, W) with reduction='none'
+
+    Example:
+        >>> layer = rl.nn.NLLLoss2d()
+        >>> tuple(layer(rl.zeros(1, 3, 2, 2), rl.zeros(1, 2, 2, dtype=rl.int64)).shape)
+        ()
+    """
 
     def __init__(
         self, weight: Tensor | None = None, size_average: bool | None = None, ignore_index: int = -100, reduce: bool | None = None,
@@ -86,7 +146,24 @@ class NLLLoss2d(NLLLoss):
 
 
 class PoissonNLLLoss(_Loss):
-    """Minus the log-likelihood of counts under a Poisson rate."""
+    """Minus the log-likelihood of counts under a Poisson rate.
+
+    Arguments:
+        log_input: whether the input holds logarithms
+        full: whether the constant term is included
+        size_average: old spelling of `reduction`
+        eps: added to a divisor, so that it is never zero
+        reduce: old spelling of `reduction`
+        reduction: `mean`, `sum`, or `none` for one value for each element
+
+    Shape:
+        input and target of one shape; output a number, or that shape with reduction='none'
+
+    Example:
+        >>> layer = rl.nn.PoissonNLLLoss()
+        >>> tuple(layer(rl.full((2, 3), 0.25), rl.ones(2, 3)).shape)
+        ()
+    """
 
     def __init__(
         self, log_input: bool = True, full: bool = False, size_average: bool | None = None, eps: float = 1e-8, reduce: bool | None = None,
@@ -102,7 +179,21 @@ class PoissonNLLLoss(_Loss):
 
 
 class GaussianNLLLoss(_Loss):
-    """Minus the log-likelihood under a normal with predicted mean and variance."""
+    """Minus the log-likelihood under a normal with predicted mean and variance.
+
+    Arguments:
+        full: whether the constant term is included
+        eps: added to a divisor, so that it is never zero
+        reduction: `mean`, `sum`, or `none` for one value for each element
+
+    Shape:
+        input, target and variance (N, ...); output a number, or (N, ...) with reduction='none'
+
+    Example:
+        >>> layer = rl.nn.GaussianNLLLoss()
+        >>> tuple(layer(rl.zeros(2, 3), rl.ones(2, 3), rl.ones(2, 3)).shape)
+        ()
+    """
 
     def __init__(self, *, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> None:
         super().__init__(None, None, reduction)
@@ -114,7 +205,22 @@ class GaussianNLLLoss(_Loss):
 
 
 class KLDivLoss(_Loss):
-    """The Kullback-Leibler divergence of targets from given log-probabilities."""
+    """The Kullback-Leibler divergence of targets from given log-probabilities.
+
+    Arguments:
+        size_average: old spelling of `reduction`
+        reduce: old spelling of `reduction`
+        reduction: `mean`, `sum`, or `none` for one value for each element
+        log_target: whether the target holds logarithms too
+
+    Shape:
+        input and target of one shape; output a number, or that shape with reduction='none'
+
+    Example:
+        >>> layer = rl.nn.KLDivLoss()
+        >>> tuple(layer(rl.full((2, 3), 0.25), rl.ones(2, 3)).shape)
+        ()
+    """
 
     def __init__(
         self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean", log_target: bool = False
@@ -127,14 +233,45 @@ class KLDivLoss(_Loss):
 
 
 class BCELoss(_WeightedLoss):
-    """Cross entropy of probabilities of two classes."""
+    """Cross entropy of probabilities of two classes.
+
+    Arguments:
+        weight: weight of each element
+        size_average: old spelling of `reduction`
+        reduce: old spelling of `reduction`
+        reduction: `mean`, `sum`, or `none` for one value for each element
+
+    Shape:
+        input and target of one shape; output a number, or that shape with reduction='none'
+
+    Example:
+        >>> layer = rl.nn.BCELoss()
+        >>> tuple(layer(rl.full((2, 3), 0.25), rl.ones(2, 3)).shape)
+        ()
+    """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.binary_cross_entropy(input, target, weight=self.weight, reduction=self.reduction)
 
 
 class BCEWithLogitsLoss(_Loss):
-    """Cross entropy of two classes, from logits."""
+    """Cross entropy of two classes, from logits.
+
+    Arguments:
+        weight: weight of each element
+        size_average: old spelling of `reduction`
+        reduce: old spelling of `reduction`
+        reduction: `mean`, `sum`, or `none` for one value for each element
+        pos_weight: weight of the positive examples of each class
+
+    Shape:
+        input and target of one shape; output a number, or that shape with reduction='none'
+
+    Example:
+        >>> layer = rl.nn.BCEWithLogitsLoss()
+        >>> tuple(layer(rl.full((2, 3), 0.25), rl.ones(2, 3)).shape)
+        ()
+    """
 
     def __init__(
         self, weight: Tensor | None = None, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
@@ -163,7 +300,22 @@ class _MarginLoss(_Loss):
 
 
 class HingeEmbeddingLoss(_MarginLoss):
-    """x for similar pairs (1), max(0, margin - x) for others (-1)."""
+    """x for similar pairs (1), max(0, margin - x) for others (-1).
+
+    Arguments:
+        margin: distance from which on nothing is lost
+        size_average: old spelling of `reduction`
+        reduce: old spelling of `reduction`
+        reduction: `mean`, `sum`, or `none` for one value for each element
+
+    Shape:
+        input and target of one shape; output a number, or that shape with reduction='none'; targets are 1 or -1
+
+    Example:
+        >>> layer = rl.nn.HingeEmbeddingLoss()
+        >>> tuple(layer(rl.full((2, 3), 0.25), rl.ones(2, 3)).shape)
+        ()
+    """
 
     usual_margin = 1.0
 
@@ -172,28 +324,87 @@ class HingeEmbeddingLoss(_MarginLoss):
 
 
 class CosineEmbeddingLoss(_MarginLoss):
-    """1 - cos for similar pairs (1), max(0, cos - margin) for others (-1)."""
+    """1 - cos for similar pairs (1), max(0, cos - margin) for others (-1).
+
+    Arguments:
+        margin: distance from which on nothing is lost
+        size_average: old spelling of `reduction`
+        reduce: old spelling of `reduction`
+        reduction: `mean`, `sum`, or `none` for one value for each element
+
+    Shape:
+        two inputs (N, D), target (N,) of 1 and -1; output a number, or (N,) with reduction='none'
+
+    Example:
+        >>> layer = rl.nn.CosineEmbeddingLoss()
+        >>> tuple(layer(rl.ones(2, 3), rl.ones(2, 3), rl.ones(2)).shape)
+        ()
+    """
 
     def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
         return F.cosine_embedding_loss(input1, input2, target, margin=self.margin, reduction=self.reduction)
 
 
 class MarginRankingLoss(_MarginLoss):
-    """max(0, -y (x1 - x2) + margin)."""
+    """max(0, -y (x1 - x2) + margin).
+
+    Arguments:
+        margin: distance from which on nothing is lost
+        size_average: old spelling of `reduction`
+        reduce: old spelling of `reduction`
+        reduction: `mean`, `sum`, or `none` for one value for each element
+
+    Shape:
+        two inputs and a target of 1 and -1, all (N,); output a number, or (N,) with reduction='none'
+
+    Example:
+        >>> layer = rl.nn.MarginRankingLoss()
+        >>> tuple(layer(rl.ones(2), rl.zeros(2), rl.ones(2)).shape)
+        ()
+    """
 
     def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
         return F.margin_ranking_loss(input1, input2, target, margin=self.margin, reduction=self.reduction)
 
 
 class MultiLabelMarginLoss(_Loss):
-    """Hinge between every target class and every other."""
+    """Hinge between every target class and every other.
+
+    Arguments:
+        size_average: old spelling of `reduction`
+        reduce: old spelling of `reduction`
+        reduction: `mean`, `sum`, or `none` for one value for each element
+
+    Shape:
+        input and target (N, C) or (C,), targets integers, ended by -1; output a number, or (N,) with reduction='none'
+
+    Example:
+        >>> layer = rl.nn.MultiLabelMarginLoss()
+        >>> tuple(layer(rl.ones(1, 3), rl.tensor([[1, -1, -1]])).shape)
+        ()
+    """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.multilabel_margin_loss(input, target, reduction=self.reduction)
 
 
 class SmoothL1Loss(_Loss):
-    """Squared below beta, absolute above."""
+    """Squared below beta, absolute above.
+
+    Arguments:
+        size_average: old spelling of `reduction`
+        reduce: old spelling of `reduction`
+        reduction: `mean`, `sum`, or `none` for one value for each element
+        beta: error from which on the loss is linear
+
+    Shape:
+        input and target of one shape; output a number, or that shape with reduction='none'
+
+    Example:
+        >>> layer = rl.nn.SmoothL1Loss()
+        >>> tuple(layer(rl.full((2, 3), 0.25), rl.ones(2, 3)).shape)
+        ()
+    """
 
     def __init__(self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean", beta: float = 1.0) -> None:
         super().__init__(size_average, reduce, reduction)
@@ -204,7 +415,20 @@ class SmoothL1Loss(_Loss):
 
 
 class HuberLoss(_Loss):
-    """Squared below delta, absolute times delta above."""
+    """Squared below delta, absolute times delta above.
+
+    Arguments:
+        reduction: `mean`, `sum`, or `none` for one value for each element
+        delta: error from which on the loss is linear
+
+    Shape:
+        input and target of one shape; output a number, or that shape with reduction='none'
+
+    Example:
+        >>> layer = rl.nn.HuberLoss()
+        >>> tuple(layer(rl.full((2, 3), 0.25), rl.ones(2, 3)).shape)
+        ()
+    """
 
     def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
         super().__init__(reduction=reduction)
@@ -215,14 +439,45 @@ class HuberLoss(_Loss):
 
 
 class SoftMarginLoss(_Loss):
-    """log(1 + exp(-y x))."""
+    """log(1 + exp(-y x)).
+
+    Arguments:
+        size_average: old spelling of `reduction`
+        reduce: old spelling of `reduction`
+        reduction: `mean`, `sum`, or `none` for one value for each element
+
+    Shape:
+        input and target of one shape; output a number, or that shape with reduction='none'; targets are 1 or -1
+
+    Example:
+        >>> layer = rl.nn.SoftMarginLoss()
+        >>> tuple(layer(rl.full((2, 3), 0.25), rl.ones(2, 3)).shape)
+        ()
+    """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.soft_margin_loss(input, target, reduction=self.reduction)
 
 
 class CrossEntropyLoss(_WeightedLoss):
-    """Minus the log-softmax of the target class, or of target probabilities."""
+    """Minus the log-softmax of the target class, or of target probabilities.
+
+    Arguments:
+        weight: weight of each class
+        size_average: old spelling of `reduction`
+        ignore_index: a class that costs nothing
+        reduce: old spelling of `reduction`
+        reduction: `mean`, `sum`, or `none` for one value for each element
+        label_smoothing: share of the target spread over all classes
+
+    Shape:
+        input (N, C, ...), target (N, ...) of classes; output a number, or (N, ...) with reduction='none'
+
+    Example:
+        >>> layer = rl.nn.CrossEntropyLoss()
+        >>> tuple(layer(rl.zeros(2, 3), rl.tensor([0, 2])).shape)
+        ()
+    """
 
     def __init__(
         self, weight: Tensor | None = None, size_average: bool | None = None, ignore_index: int = -100, reduce: bool | None = None,
@@ -239,7 +494,29 @@ class CrossEntropyLoss(_WeightedLoss):
 
 
 class LinearCrossEntropyLoss(_WeightedLoss):
-    """A linear layer and the cross entropy of its output, computed in chunks without all logits in memory."""
+    """A linear layer and the cross entropy of its output, computed in chunks without all logits in memory.
+
+    Arguments:
+        in_features: size of each row of the input
+        num_classes: number of classes
+        out_features: size of each row of the output
+        bias: whether there is a learned offset
+        device: where the parameters are made
+        dtype: of the parameters
+        reduction: `mean`, `sum`, or `none` for one value for each element
+        weight: weight of each class
+        ignore_index: a class that costs nothing
+        label_smoothing: share of the target spread over all classes
+        options: how the work is divided
+
+    Shape:
+        input (N, in_features), target (N,) of classes; output a number
+
+    Example:
+        >>> layer = rl.nn.LinearCrossEntropyLoss(4, 3)
+        >>> tuple(layer(rl.ones(2, 4), rl.tensor([0, 2])).shape)
+        ()
+    """
 
     def __init__(
         self, in_features: int, num_classes: int, *, out_features: tuple[int, ...] = (), bias: bool = False, device: Any = None, dtype: Any = None,
@@ -272,14 +549,46 @@ class LinearCrossEntropyLoss(_WeightedLoss):
 
 
 class MultiLabelSoftMarginLoss(_WeightedLoss):
-    """The mean over classes of two-class cross entropies."""
+    """The mean over classes of two-class cross entropies.
+
+    Arguments:
+        weight: weight of each class
+        size_average: old spelling of `reduction`
+        reduce: old spelling of `reduction`
+        reduction: `mean`, `sum`, or `none` for one value for each element
+
+    Shape:
+        input and target (N, C); output a number, or (N,) with reduction='none'
+
+    Example:
+        >>> layer = rl.nn.MultiLabelSoftMarginLoss()
+        >>> tuple(layer(rl.full((2, 3), 0.25), rl.ones(2, 3)).shape)
+        ()
+    """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.multilabel_soft_margin_loss(input, target, weight=self.weight, reduction=self.reduction)
 
 
 class MultiMarginLoss(_WeightedLoss):
-    """Hinge, to the power p, between the target class and every other."""
+    """Hinge, to the power p, between the target class and every other.
+
+    Arguments:
+        p: exponent of the distance from the margin, 1 or 2
+        margin: distance from which on nothing is lost
+        weight: weight of each class
+        size_average: old spelling of `reduction`
+        reduce: old spelling of `reduction`
+        reduction: `mean`, `sum`, or `none` for one value for each element
+
+    Shape:
+        input (N, C), target (N,) of classes; output a number, or (N,) with reduction='none'
+
+    Example:
+        >>> layer = rl.nn.MultiMarginLoss()
+        >>> tuple(layer(rl.zeros(2, 3), rl.tensor([0, 2])).shape)
+        ()
+    """
 
     def __init__(
         self, p: int = 1, margin: float = 1.0, weight: Tensor | None = None, size_average: bool | None = None, reduce: bool | None = None,
@@ -298,7 +607,25 @@ class MultiMarginLoss(_WeightedLoss):
 
 
 class TripletMarginLoss(_Loss):
-    """max(0, d(anchor, positive) - d(anchor, negative) + margin)."""
+    """max(0, d(anchor, positive) - d(anchor, negative) + margin).
+
+    Arguments:
+        margin: distance from which on nothing is lost
+        p: exponent of the norm
+        eps: added to a divisor, so that it is never zero
+        swap: whether the nearer of anchor and positive is compared with the negative
+        size_average: old spelling of `reduction`
+        reduce: old spelling of `reduction`
+        reduction: `mean`, `sum`, or `none` for one value for each element
+
+    Shape:
+        anchor, positive and negative (N, D); output a number, or (N,) with reduction='none'
+
+    Example:
+        >>> layer = rl.nn.TripletMarginLoss()
+        >>> tuple(layer(rl.zeros(2, 3), rl.ones(2, 3), rl.full((2, 3), 2.0)).shape)
+        ()
+    """
 
     def __init__(
         self, margin: float = 1.0, p: float = 2.0, eps: float = 1e-6, swap: bool = False, size_average: bool | None = None,
@@ -319,7 +646,22 @@ class TripletMarginLoss(_Loss):
 
 
 class TripletMarginWithDistanceLoss(_Loss):
-    """TripletMarginLoss with a distance of one's own."""
+    """TripletMarginLoss with a distance of one's own.
+
+    Arguments:
+        distance_function: of two tensors; the Euclidean distance if None
+        margin: distance from which on nothing is lost
+        swap: whether the nearer of anchor and positive is compared with the negative
+        reduction: `mean`, `sum`, or `none` for one value for each element
+
+    Shape:
+        anchor, positive and negative (N, D); output a number, or (N,) with reduction='none'
+
+    Example:
+        >>> layer = rl.nn.TripletMarginWithDistanceLoss()
+        >>> tuple(layer(rl.zeros(2, 3), rl.ones(2, 3), rl.full((2, 3), 2.0)).shape)
+        ()
+    """
 
     def __init__(
         self, *, distance_function: Callable[[Tensor, Tensor], Tensor] | None = None, margin: float = 1.0, swap: bool = False, reduction: str = "mean"
@@ -338,7 +680,22 @@ class TripletMarginWithDistanceLoss(_Loss):
 
 
 class CTCLoss(_Loss):
-    """Minus the log-probability of a target sequence over all alignments."""
+    """Minus the log-probability of a target sequence over all alignments.
+
+    Arguments:
+        blank: the class that stands for nothing
+        reduction: `mean`, `sum`, or `none` for one value for each element
+        zero_infinity: whether infinite losses count as zero
+
+    Shape:
+        log-probabilities (T, N, C), targets (N, S), and their lengths (N,); output a number, or (N,) with
+        reduction='none'
+
+    Example:
+        >>> layer = rl.nn.CTCLoss()
+        >>> tuple(layer(rl.zeros(4, 1, 3).log_softmax(-1), rl.tensor([[1, 2]]), rl.tensor([4]), rl.tensor([2])).shape)
+        ()
+    """
 
     def __init__(self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False) -> None:
         super().__init__(reduction=reduction)

@@ -20,7 +20,30 @@ _empty = find_op("empty")
 
 
 class MultiheadAttention(Module):
-    """Attention in several subspaces at once, with learned projections around it."""
+    """Attention in several subspaces at once, with learned projections around it.
+
+    Arguments:
+        embed_dim: features of each step
+        num_heads: attention heads
+        dropout: probability with which an element is dropped in training
+        bias: whether there is a learned offset
+        add_bias_kv: whether a learned step is added to keys and values
+        add_zero_attn: whether a step of zeros is added to keys and values
+        kdim: features of keys; embed_dim if None
+        vdim: features of values; embed_dim if None
+        batch_first: whether the batch comes before the steps
+        device: where the parameters are made
+        dtype: of the parameters
+
+    Shape:
+        query (L, N, embed_dim), key (S, N, kdim), value (S, N, vdim), or N first with batch_first; output (L, N,
+        embed_dim) and the weights (N, L, S)
+
+    Example:
+        >>> layer = rl.nn.MultiheadAttention(8, 2, batch_first=True)
+        >>> tuple(layer(*3 * (rl.ones(2, 5, 8),))[0].shape)
+        (2, 5, 8)
+    """
 
     __constants__ = ("batch_first",)
     bias_k: Tensor | None

@@ -20,7 +20,22 @@ _empty = find_op("empty")
 
 
 class LocalResponseNorm(Module):
-    """Every channel divided by a power of the energy of its neighbours."""
+    """Every channel divided by a power of the energy of its neighbours.
+
+    Arguments:
+        size: channels in a window
+        alpha: weight of the sum of squares
+        beta: exponent
+        k: added before the power is taken
+
+    Shape:
+        input (N, C, H, W); output of the same shape
+
+    Example:
+        >>> layer = rl.nn.LocalResponseNorm(2)
+        >>> tuple(layer(rl.ones(2, 4, 8, 8)).shape)
+        (2, 4, 8, 8)
+    """
 
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
         super().__init__()
@@ -37,7 +52,22 @@ class LocalResponseNorm(Module):
 
 
 class CrossMapLRN2d(Module):
-    """LocalResponseNorm of images whose window is cut off at the first and last channel, as older networks had it."""
+    """LocalResponseNorm of images whose window is cut off at the first and last channel, as older networks had it.
+
+    Arguments:
+        size: channels in a window
+        alpha: weight of the sum of squares
+        beta: exponent
+        k: added before the power is taken
+
+    Shape:
+        input (N, C, H, W); output of the same shape
+
+    Example:
+        >>> layer = rl.nn.CrossMapLRN2d(2)
+        >>> tuple(layer(rl.ones(2, 4, 8, 8)).shape)
+        (2, 4, 8, 8)
+    """
 
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1) -> None:
         super().__init__()
@@ -67,7 +97,24 @@ def _shape(normalized_shape: Any) -> tuple[int, ...]:
 
 
 class LayerNorm(Module):
-    """Mean 0 and variance 1 over the last dims, then scaled and shifted."""
+    """Mean 0 and variance 1 over the last dims, then scaled and shifted.
+
+    Arguments:
+        normalized_shape: the last dimensions, over which it normalizes
+        eps: added to a divisor, so that it is never zero
+        elementwise_affine: whether there is a learned scale for each element
+        bias: whether there is a learned offset
+        device: where the parameters are made
+        dtype: of the parameters
+
+    Shape:
+        input (..., *normalized_shape); output of the same shape
+
+    Example:
+        >>> layer = rl.nn.LayerNorm(8)
+        >>> tuple(layer(rl.ones(2, 4, 8)).shape)
+        (2, 4, 8)
+    """
 
     __constants__ = ("normalized_shape", "eps", "elementwise_affine")
 
@@ -96,7 +143,23 @@ class LayerNorm(Module):
 
 
 class RMSNorm(Module):
-    """Divided by the root of the mean square over the last dims, then scaled."""
+    """Divided by the root of the mean square over the last dims, then scaled.
+
+    Arguments:
+        normalized_shape: the last dimensions, over which it normalizes
+        eps: added to a divisor, so that it is never zero
+        elementwise_affine: whether there is a learned scale for each element
+        device: where the parameters are made
+        dtype: of the parameters
+
+    Shape:
+        input (..., *normalized_shape); output of the same shape
+
+    Example:
+        >>> layer = rl.nn.RMSNorm(8)
+        >>> tuple(layer(rl.ones(2, 4, 8)).shape)
+        (2, 4, 8)
+    """
 
     def __init__(self, normalized_shape: Any, eps: float | None = None, elementwise_affine: bool = True, device: Any = None, dtype: Any = None) -> None:
         super().__init__()
@@ -119,7 +182,25 @@ class RMSNorm(Module):
 
 
 class GroupNorm(Module):
-    """Mean 0 and variance 1 within groups of channels, then scaled and shifted per channel."""
+    """Mean 0 and variance 1 within groups of channels, then scaled and shifted per channel.
+
+    Arguments:
+        num_groups: into how many groups the channels are divided
+        num_channels: channels of the input
+        eps: added to a divisor, so that it is never zero
+        affine: whether there are a learned scale and offset for each channel
+        device: where the parameters are made
+        dtype: of the parameters
+        bias: whether there is a learned offset
+
+    Shape:
+        input (N, num_channels, ...); output of the same shape
+
+    Example:
+        >>> layer = rl.nn.GroupNorm(2, 4)
+        >>> tuple(layer(rl.ones(2, 4, 8)).shape)
+        (2, 4, 8)
+    """
 
     def __init__(
         self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True, device: Any = None, dtype: Any = None, bias: bool = True

@@ -43,17 +43,56 @@ class _ConstantPadNd(_PadNd):
 
 
 class ConstantPad1d(_ConstantPadNd):
-    """One value around sequences."""
+    """One value around sequences.
+
+    Arguments:
+        padding: elements added at each side
+        value: what is put outside
+
+    Shape:
+        input (N, C, L) or (C, L); output with padding added to each of (L)
+
+    Example:
+        >>> layer = rl.nn.ConstantPad1d(2, 1.5)
+        >>> tuple(layer(rl.ones(2, 4, 8)).shape)
+        (2, 4, 12)
+    """
 
 
 class ConstantPad2d(_ConstantPadNd):
-    """One value around images."""
+    """One value around images.
+
+    Arguments:
+        padding: elements added at each side
+        value: what is put outside
+
+    Shape:
+        input (N, C, H, W) or (C, H, W); output with padding added to each of (H, W)
+
+    Example:
+        >>> layer = rl.nn.ConstantPad2d(2, 1.5)
+        >>> tuple(layer(rl.ones(2, 4, 8, 8)).shape)
+        (2, 4, 12, 12)
+    """
 
     dims = 2
 
 
 class ConstantPad3d(_ConstantPadNd):
-    """One value around volumes."""
+    """One value around volumes.
+
+    Arguments:
+        padding: elements added at each side
+        value: what is put outside
+
+    Shape:
+        input (N, C, D, H, W) or (C, D, H, W); output with padding added to each of (D, H, W)
+
+    Example:
+        >>> layer = rl.nn.ConstantPad3d(2, 1.5)
+        >>> tuple(layer(rl.ones(2, 4, 8, 8, 8)).shape)
+        (2, 4, 12, 12, 12)
+    """
 
     dims = 3
 
@@ -69,15 +108,51 @@ class _ZeroPad:
 
 
 class ZeroPad1d(_ZeroPad, ConstantPad1d):
-    """Zeros around sequences."""
+    """Zeros around sequences.
+
+    Arguments:
+        padding: elements added at each side
+
+    Shape:
+        input (N, C, L) or (C, L); output with padding added to each of (L)
+
+    Example:
+        >>> layer = rl.nn.ZeroPad1d(2)
+        >>> tuple(layer(rl.ones(2, 4, 8)).shape)
+        (2, 4, 12)
+    """
 
 
 class ZeroPad2d(_ZeroPad, ConstantPad2d):
-    """Zeros around images."""
+    """Zeros around images.
+
+    Arguments:
+        padding: elements added at each side
+
+    Shape:
+        input (N, C, H, W) or (C, H, W); output with padding added to each of (H, W)
+
+    Example:
+        >>> layer = rl.nn.ZeroPad2d(2)
+        >>> tuple(layer(rl.ones(2, 4, 8, 8)).shape)
+        (2, 4, 12, 12)
+    """
 
 
 class ZeroPad3d(_ZeroPad, ConstantPad3d):
-    """Zeros around volumes."""
+    """Zeros around volumes.
+
+    Arguments:
+        padding: elements added at each side
+
+    Shape:
+        input (N, C, D, H, W) or (C, D, H, W); output with padding added to each of (D, H, W)
+
+    Example:
+        >>> layer = rl.nn.ZeroPad3d(2)
+        >>> tuple(layer(rl.ones(2, 4, 8, 8, 8)).shape)
+        (2, 4, 12, 12, 12)
+    """
 
 
 class _ReflectionPadNd(_PadNd):
@@ -85,17 +160,53 @@ class _ReflectionPadNd(_PadNd):
 
 
 class ReflectionPad1d(_ReflectionPadNd):
-    """Sequences mirrored at their ends, which are not repeated."""
+    """Sequences mirrored at their ends, which are not repeated.
+
+    Arguments:
+        padding: elements added at each side
+
+    Shape:
+        input (N, C, L) or (C, L); output with padding added to each of (L)
+
+    Example:
+        >>> layer = rl.nn.ReflectionPad1d(2)
+        >>> tuple(layer(rl.ones(2, 4, 8)).shape)
+        (2, 4, 12)
+    """
 
 
 class ReflectionPad2d(_ReflectionPadNd):
-    """Images mirrored at their edges."""
+    """Images mirrored at their edges.
+
+    Arguments:
+        padding: elements added at each side
+
+    Shape:
+        input (N, C, H, W) or (C, H, W); output with padding added to each of (H, W)
+
+    Example:
+        >>> layer = rl.nn.ReflectionPad2d(2)
+        >>> tuple(layer(rl.ones(2, 4, 8, 8)).shape)
+        (2, 4, 12, 12)
+    """
 
     dims = 2
 
 
 class ReflectionPad3d(_ReflectionPadNd):
-    """Volumes mirrored at their faces."""
+    """Volumes mirrored at their faces.
+
+    Arguments:
+        padding: elements added at each side
+
+    Shape:
+        input (N, C, D, H, W) or (C, D, H, W); output with padding added to each of (D, H, W)
+
+    Example:
+        >>> layer = rl.nn.ReflectionPad3d(2)
+        >>> tuple(layer(rl.ones(2, 4, 8, 8, 8)).shape)
+        (2, 4, 12, 12, 12)
+    """
 
     dims = 3
 
@@ -105,17 +216,53 @@ class _ReplicationPadNd(_PadNd):
 
 
 class ReplicationPad1d(_ReplicationPadNd):
-    """Sequences continued by their ends."""
+    """Sequences continued by their ends.
+
+    Arguments:
+        padding: elements added at each side
+
+    Shape:
+        input (N, C, L) or (C, L); output with padding added to each of (L)
+
+    Example:
+        >>> layer = rl.nn.ReplicationPad1d(2)
+        >>> tuple(layer(rl.ones(2, 4, 8)).shape)
+        (2, 4, 12)
+    """
 
 
 class ReplicationPad2d(_ReplicationPadNd):
-    """Images continued by their edges."""
+    """Images continued by their edges.
+
+    Arguments:
+        padding: elements added at each side
+
+    Shape:
+        input (N, C, H, W) or (C, H, W); output with padding added to each of (H, W)
+
+    Example:
+        >>> layer = rl.nn.ReplicationPad2d(2)
+        >>> tuple(layer(rl.ones(2, 4, 8, 8)).shape)
+        (2, 4, 12, 12)
+    """
 
     dims = 2
 
 
 class ReplicationPad3d(_ReplicationPadNd):
-    """Volumes continued by their faces."""
+    """Volumes continued by their faces.
+
+    Arguments:
+        padding: elements added at each side
+
+    Shape:
+        input (N, C, D, H, W) or (C, D, H, W); output with padding added to each of (D, H, W)
+
+    Example:
+        >>> layer = rl.nn.ReplicationPad3d(2)
+        >>> tuple(layer(rl.ones(2, 4, 8, 8, 8)).shape)
+        (2, 4, 12, 12, 12)
+    """
 
     dims = 3
 
@@ -130,16 +277,52 @@ class _CircularPadNd(_PadNd):
 
 
 class CircularPad1d(_CircularPadNd):
-    """Sequences continued from their other end."""
+    """Sequences continued from their other end.
+
+    Arguments:
+        padding: elements added at each side
+
+    Shape:
+        input (N, C, L) or (C, L); output with padding added to each of (L)
+
+    Example:
+        >>> layer = rl.nn.CircularPad1d(2)
+        >>> tuple(layer(rl.ones(2, 4, 8)).shape)
+        (2, 4, 12)
+    """
 
 
 class CircularPad2d(_CircularPadNd):
-    """Images continued from their other edge."""
+    """Images continued from their other edge.
+
+    Arguments:
+        padding: elements added at each side
+
+    Shape:
+        input (N, C, H, W) or (C, H, W); output with padding added to each of (H, W)
+
+    Example:
+        >>> layer = rl.nn.CircularPad2d(2)
+        >>> tuple(layer(rl.ones(2, 4, 8, 8)).shape)
+        (2, 4, 12, 12)
+    """
 
     dims = 2
 
 
 class CircularPad3d(_CircularPadNd):
-    """Volumes continued from their other face."""
+    """Volumes continued from their other face.
+
+    Arguments:
+        padding: elements added at each side
+
+    Shape:
+        input (N, C, D, H, W) or (C, D, H, W); output with padding added to each of (D, H, W)
+
+    Example:
+        >>> layer = rl.nn.CircularPad3d(2)
+        >>> tuple(layer(rl.ones(2, 4, 8, 8, 8)).shape)
+        (2, 4, 12, 12, 12)
+    """
 
     dims = 3

@@ -12,7 +12,19 @@ from .settings import settings
 
 
 class PixelShuffle(Module):
-    """Channels spread over a finer grid of pixels."""
+    """Channels spread over a finer grid of pixels.
+
+    Arguments:
+        upscale_factor: how much larger the image is
+
+    Shape:
+        input (N, C r r, H, W); output (N, C, r H, r W), r the factor
+
+    Example:
+        >>> layer = rl.nn.PixelShuffle(2)
+        >>> tuple(layer(rl.ones(1, 4, 2, 2)).shape)
+        (1, 1, 4, 4)
+    """
 
     def __init__(self, upscale_factor: int) -> None:
         super().__init__()
@@ -26,7 +38,19 @@ class PixelShuffle(Module):
 
 
 class PixelUnshuffle(Module):
-    """Pixels gathered into channels of a coarser grid."""
+    """Pixels gathered into channels of a coarser grid.
+
+    Arguments:
+        downscale_factor: how much smaller the image is
+
+    Shape:
+        input (N, C, r H, r W); output (N, C r r, H, W), r the factor
+
+    Example:
+        >>> layer = rl.nn.PixelUnshuffle(2)
+        >>> tuple(layer(rl.ones(1, 1, 4, 4)).shape)
+        (1, 4, 2, 2)
+    """
 
     def __init__(self, downscale_factor: int) -> None:
         super().__init__()

@@ -39,19 +39,71 @@ class _MaxPoolNd(Module):
 
 
 class MaxPool1d(_MaxPoolNd):
-    """The largest of windows over sequences."""
+    """The largest of windows over sequences.
+
+    Arguments:
+        kernel_size: size of the window, one number or one for each dimension
+        stride: step of the window
+        padding: elements added at each side
+        dilation: distance between the elements of a window
+        return_indices: whether the places of the largest elements are given back too
+        ceil_mode: whether a last, incomplete window counts
+
+    Shape:
+        input (N, C, L) or (C, L); output with (size + 2 padding - window) / stride + 1 in place of each size
+
+    Example:
+        >>> layer = rl.nn.MaxPool1d(2)
+        >>> tuple(layer(rl.ones(2, 4, 8)).shape)
+        (2, 4, 4)
+    """
 
     function = staticmethod(F.max_pool1d)
 
 
 class MaxPool2d(_MaxPoolNd):
-    """The largest of windows over images."""
+    """The largest of windows over images.
+
+    Arguments:
+        kernel_size: size of the window, one number or one for each dimension
+        stride: step of the window
+        padding: elements added at each side
+        dilation: distance between the elements of a window
+        return_indices: whether the places of the largest elements are given back too
+        ceil_mode: whether a last, incomplete window counts
+
+    Shape:
+        input (N, C, H, W) or (C, H, W); output with (size + 2 padding - window) / stride + 1 in place of each size
+
+    Example:
+        >>> layer = rl.nn.MaxPool2d(2)
+        >>> tuple(layer(rl.ones(2, 4, 8, 8)).shape)
+        (2, 4, 4, 4)
+    """
 
     function = staticmethod(F.max_pool2d)
 
 
 class MaxPool3d(_MaxPoolNd):
-    """The largest of windows over volumes."""
+    """The largest of windows over volumes.
+
+    Arguments:
+        kernel_size: size of the window, one number or one for each dimension
+        stride: step of the window
+        padding: elements added at each side
+        dilation: distance between the elements of a window
+        return_indices: whether the places of the largest elements are given back too
+        ceil_mode: whether a last, incomplete window counts
+
+    Shape:
+        input (N, C, D, H, W) or (C, D, H, W); output with (size + 2 padding - window) / stride + 1 in place of each
+        size
+
+    Example:
+        >>> layer = rl.nn.MaxPool3d(2)
+        >>> tuple(layer(rl.ones(2, 4, 8, 8, 8)).shape)
+        (2, 4, 4, 4, 4)
+    """
 
     function = staticmethod(F.max_pool3d)
 
@@ -74,20 +126,62 @@ class _MaxUnpoolNd(Module):
 
 
 class MaxUnpool1d(_MaxUnpoolNd):
-    """Values put back where MaxPool1d found them, zeros elsewhere."""
+    """Values put back where MaxPool1d found them, zeros elsewhere.
+
+    Arguments:
+        kernel_size: size of the window, one number or one for each dimension
+        stride: step of the window
+        padding: padding of the pooling that is undone
+
+    Shape:
+        input (N, C, L) or (C, L) and the indices of the pooling; output with the sizes before it
+
+    Example:
+        >>> layer = rl.nn.MaxUnpool1d(2)
+        >>> tuple(layer(*rl.nn.MaxPool1d(2, return_indices=True)(rl.ones(2, 4, 8))).shape)
+        (2, 4, 8)
+    """
 
     function = staticmethod(F.max_unpool1d)
 
 
 class MaxUnpool2d(_MaxUnpoolNd):
-    """Values put back where MaxPool2d found them, zeros elsewhere."""
+    """Values put back where MaxPool2d found them, zeros elsewhere.
+
+    Arguments:
+        kernel_size: size of the window, one number or one for each dimension
+        stride: step of the window
+        padding: padding of the pooling that is undone
+
+    Shape:
+        input (N, C, H, W) or (C, H, W) and the indices of the pooling; output with the sizes before it
+
+    Example:
+        >>> layer = rl.nn.MaxUnpool2d(2)
+        >>> tuple(layer(*rl.nn.MaxPool2d(2, return_indices=True)(rl.ones(2, 4, 8, 8))).shape)
+        (2, 4, 8, 8)
+    """
 
     dims = 2
     function = staticmethod(F.max_unpool2d)
 
 
 class MaxUnpool3d(_MaxUnpoolNd):
-    """Values put back where MaxPool3d found them, zeros elsewhere."""
+    """Values put back where MaxPool3d found them, zeros elsewhere.
+
+    Arguments:
+        kernel_size: size of the window, one number or one for each dimension
+        stride: step of the window
+        padding: padding of the pooling that is undone
+
+    Shape:
+        input (N, C, D, H, W) or (C, D, H, W) and the indices of the pooling; output with the sizes before it
+
+    Example:
+        >>> layer = rl.nn.MaxUnpool3d(2)
+        >>> tuple(layer(*rl.nn.MaxPool3d(2, return_indices=True)(rl.ones(2, 4, 8, 8, 8))).shape)
+        (2, 4, 8, 8, 8)
+    """
 
     dims = 3
     function = staticmethod(F.max_unpool3d)
@@ -101,7 +195,23 @@ class _AvgPoolNd(Module):
 
 
 class AvgPool1d(_AvgPoolNd):
-    """Means of windows over sequences."""
+    """Means of windows over sequences.
+
+    Arguments:
+        kernel_size: size of the window, one number or one for each dimension
+        stride: step of the window
+        padding: elements added at each side
+        ceil_mode: whether a last, incomplete window counts
+        count_include_pad: whether padding counts as elements of a window
+
+    Shape:
+        input (N, C, L) or (C, L); output with (size + 2 padding - window) / stride + 1 in place of each size
+
+    Example:
+        >>> layer = rl.nn.AvgPool1d(2)
+        >>> tuple(layer(rl.ones(2, 4, 8)).shape)
+        (2, 4, 4)
+    """
 
     def __init__(self, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False, count_include_pad: bool = True) -> None:
         super().__init__()
@@ -137,13 +247,48 @@ class _AvgPoolWide(_AvgPoolNd):
 
 
 class AvgPool2d(_AvgPoolWide):
-    """Means of windows over images."""
+    """Means of windows over images.
+
+    Arguments:
+        kernel_size: size of the window, one number or one for each dimension
+        stride: step of the window
+        padding: elements added at each side
+        ceil_mode: whether a last, incomplete window counts
+        count_include_pad: whether padding counts as elements of a window
+        divisor_override: divisor in place of the window's size
+
+    Shape:
+        input (N, C, H, W) or (C, H, W); output with (size + 2 padding - window) / stride + 1 in place of each size
+
+    Example:
+        >>> layer = rl.nn.AvgPool2d(2)
+        >>> tuple(layer(rl.ones(2, 4, 8, 8)).shape)
+        (2, 4, 4, 4)
+    """
 
     function = staticmethod(F.avg_pool2d)
 
 
 class AvgPool3d(_AvgPoolWide):
-    """Means of windows over volumes."""
+    """Means of windows over volumes.
+
+    Arguments:
+        kernel_size: size of the window, one number or one for each dimension
+        stride: step of the window
+        padding: elements added at each side
+        ceil_mode: whether a last, incomplete window counts
+        count_include_pad: whether padding counts as elements of a window
+        divisor_override: divisor in place of the window's size
+
+    Shape:
+        input (N, C, D, H, W) or (C, D, H, W); output with (size + 2 padding - window) / stride + 1 in place of each
+        size
+
+    Example:
+        >>> layer = rl.nn.AvgPool3d(2)
+        >>> tuple(layer(rl.ones(2, 4, 8, 8, 8)).shape)
+        (2, 4, 4, 4, 4)
+    """
 
     function = staticmethod(F.avg_pool3d)
 
@@ -178,13 +323,44 @@ class _FractionalMaxPoolNd(Module):
 
 
 class FractionalMaxPool2d(_FractionalMaxPoolNd):
-    """Fractional max pooling of images."""
+    """Fractional max pooling of images.
+
+    Arguments:
+        kernel_size: size of the window, one number or one for each dimension
+        output_size: sizes of the output; None keeps the input's
+        output_ratio: size of the output as a share of the input's
+        return_indices: whether the places of the largest elements are given back too
+
+    Shape:
+        input (N, C, H, W) or (C, H, W); output with output_size, or output_ratio times the size, in place of (H, W)
+
+    Example:
+        >>> layer = rl.nn.FractionalMaxPool2d(2, output_size=4)
+        >>> tuple(layer(rl.ones(2, 4, 8, 8)).shape)
+        (2, 4, 4, 4)
+    """
 
     function = staticmethod(F.fractional_max_pool2d)
 
 
 class FractionalMaxPool3d(_FractionalMaxPoolNd):
-    """Fractional max pooling of volumes."""
+    """Fractional max pooling of volumes.
+
+    Arguments:
+        kernel_size: size of the window, one number or one for each dimension
+        output_size: sizes of the output; None keeps the input's
+        output_ratio: size of the output as a share of the input's
+        return_indices: whether the places of the largest elements are given back too
+
+    Shape:
+        input (N, C, D, H, W) or (C, D, H, W); output with output_size, or output_ratio times the size, in place of
+        (D, H, W)
+
+    Example:
+        >>> layer = rl.nn.FractionalMaxPool3d(2, output_size=4)
+        >>> tuple(layer(rl.ones(2, 4, 8, 8, 8)).shape)
+        (2, 4, 4, 4, 4)
+    """
 
     dims = 3
     function = staticmethod(F.fractional_max_pool3d)
@@ -208,19 +384,64 @@ class _LPPoolNd(Module):
 
 
 class LPPool1d(_LPPoolNd):
-    """p-norms of windows over sequences."""
+    """p-norms of windows over sequences.
+
+    Arguments:
+        norm_type: exponent of the norm
+        kernel_size: size of the window, one number or one for each dimension
+        stride: step of the window
+        ceil_mode: whether a last, incomplete window counts
+
+    Shape:
+        input (N, C, L) or (C, L); output with (size - kernel_size) / stride + 1 in place of each size
+
+    Example:
+        >>> layer = rl.nn.LPPool1d(2, 2)
+        >>> tuple(layer(rl.ones(2, 4, 8)).shape)
+        (2, 4, 4)
+    """
 
     function = staticmethod(F.lp_pool1d)
 
 
 class LPPool2d(_LPPoolNd):
-    """p-norms of windows over images."""
+    """p-norms of windows over images.
+
+    Arguments:
+        norm_type: exponent of the norm
+        kernel_size: size of the window, one number or one for each dimension
+        stride: step of the window
+        ceil_mode: whether a last, incomplete window counts
+
+    Shape:
+        input (N, C, H, W) or (C, H, W); output with (size - kernel_size) / stride + 1 in place of each size
+
+    Example:
+        >>> layer = rl.nn.LPPool2d(2, 2)
+        >>> tuple(layer(rl.ones(2, 4, 8, 8)).shape)
+        (2, 4, 4, 4)
+    """
 
     function = staticmethod(F.lp_pool2d)
 
 
 class LPPool3d(_LPPoolNd):
-    """p-norms of windows over volumes."""
+    """p-norms of windows over volumes.
+
+    Arguments:
+        norm_type: exponent of the norm
+        kernel_size: size of the window, one number or one for each dimension
+        stride: step of the window
+        ceil_mode: whether a last, incomplete window counts
+
+    Shape:
+        input (N, C, D, H, W) or (C, D, H, W); output with (size - kernel_size) / stride + 1 in place of each size
+
+    Example:
+        >>> layer = rl.nn.LPPool3d(2, 2)
+        >>> tuple(layer(rl.ones(2, 4, 8, 8, 8)).shape)
+        (2, 4, 4, 4, 4)
+    """
 
     function = staticmethod(F.lp_pool3d)
 
@@ -242,19 +463,55 @@ class _AdaptiveAvgPoolNd(Module):
 
 
 class AdaptiveAvgPool1d(_AdaptiveAvgPoolNd):
-    """Means, to a given length."""
+    """Means, to a given length.
+
+    Arguments:
+        output_size: sizes of the output; None keeps the input's
+
+    Shape:
+        input (N, C, L) or (C, L); output with output_size in place of (L)
+
+    Example:
+        >>> layer = rl.nn.AdaptiveAvgPool1d(2)
+        >>> tuple(layer(rl.ones(2, 4, 8)).shape)
+        (2, 4, 2)
+    """
 
     function = staticmethod(F.adaptive_avg_pool1d)
 
 
 class AdaptiveAvgPool2d(_AdaptiveAvgPoolNd):
-    """Means, to a given image size."""
+    """Means, to a given image size.
+
+    Arguments:
+        output_size: sizes of the output; None keeps the input's
+
+    Shape:
+        input (N, C, H, W) or (C, H, W); output with output_size in place of (H, W)
+
+    Example:
+        >>> layer = rl.nn.AdaptiveAvgPool2d(2)
+        >>> tuple(layer(rl.ones(2, 4, 8, 8)).shape)
+        (2, 4, 2, 2)
+    """
 
     function = staticmethod(F.adaptive_avg_pool2d)
 
 
 class AdaptiveAvgPool3d(_AdaptiveAvgPoolNd):
-    """Means, to a given volume size."""
+    """Means, to a given volume size.
+
+    Arguments:
+        output_size: sizes of the output; None keeps the input's
+
+    Shape:
+        input (N, C, D, H, W) or (C, D, H, W); output with output_size in place of (D, H, W)
+
+    Example:
+        >>> layer = rl.nn.AdaptiveAvgPool3d(2)
+        >>> tuple(layer(rl.ones(2, 4, 8, 8, 8)).shape)
+        (2, 4, 2, 2, 2)
+    """
 
     function = staticmethod(F.adaptive_avg_pool3d)
 
@@ -269,18 +526,57 @@ class _AdaptiveMaxPoolNd(_AdaptiveAvgPoolNd):
 
 
 class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd):
-    """Largest elements, to a given length."""
+    """Largest elements, to a given length.
+
+    Arguments:
+        output_size: sizes of the output; None keeps the input's
+        return_indices: whether the places of the largest elements are given back too
+
+    Shape:
+        input (N, C, L) or (C, L); output with output_size in place of (L)
+
+    Example:
+        >>> layer = rl.nn.AdaptiveMaxPool1d(2)
+        >>> tuple(layer(rl.ones(2, 4, 8)).shape)
+        (2, 4, 2)
+    """
 
     function = staticmethod(F.adaptive_max_pool1d)
 
 
 class AdaptiveMaxPool2d(_AdaptiveMaxPoolNd):
-    """Largest elements, to a given image size."""
+    """Largest elements, to a given image size.
+
+    Arguments:
+        output_size: sizes of the output; None keeps the input's
+        return_indices: whether the places of the largest elements are given back too
+
+    Shape:
+        input (N, C, H, W) or (C, H, W); output with output_size in place of (H, W)
+
+    Example:
+        >>> layer = rl.nn.AdaptiveMaxPool2d(2)
+        >>> tuple(layer(rl.ones(2, 4, 8, 8)).shape)
+        (2, 4, 2, 2)
+    """
 
     function = staticmethod(F.adaptive_max_pool2d)
 
 
 class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
-    """Largest elements, to a given volume size."""
+    """Largest elements, to a given volume size.
+
+    Arguments:
+        output_size: sizes of the output; None keeps the input's
+        return_indices: whether the places of the largest elements are given back too
+
+    Shape:
+        input (N, C, D, H, W) or (C, D, H, W); output with output_size in place of (D, H, W)
+
+    Example:
+        >>> layer = rl.nn.AdaptiveMaxPool3d(2)
+        >>> tuple(layer(rl.ones(2, 4, 8, 8, 8)).shape)
+        (2, 4, 2, 2, 2)
+    """
 
     function = staticmethod(F.adaptive_max_pool3d)

@@ -26,7 +26,30 @@ States = tuple[Tensor, ...]
 
 
 class RNNBase(Module):
-    """What RNN, LSTM and GRU share: parameters named by layer and direction, and the walk through them."""
+    """What RNN, LSTM and GRU share: parameters named by layer and direction, and the walk through them.
+
+    Arguments:
+        mode: which cell: `LSTM`, `GRU`, `RNN_TANH` or `RNN_RELU`
+        input_size: features of each step of the input
+        hidden_size: features of the state
+        num_layers: layers one above the other
+        bias: whether there is a learned offset
+        batch_first: whether the batch comes before the steps
+        dropout: probability with which an element is dropped in training
+        bidirectional: whether a second pass goes backwards
+        proj_size: features that the state is projected to; 0 for no projection
+        device: where the parameters are made
+        dtype: of the parameters
+
+    Shape:
+        input (L, N, input_size), (N, L, input_size) with batch_first, or (L, input_size); output in that order, with
+        hidden_size features for each direction, and the state (layers times directions, N, hidden_size)
+
+    Example:
+        >>> layer = rl.nn.RNNBase('GRU', 3, 5)
+        >>> tuple(layer(rl.ones(4, 2, 3))[0].shape)
+        (4, 2, 5)
+    """
 
     __constants__ = ("mode", "input_size", "hidden_size", "num_layers", "bias", "batch_first", "dropout", "bidirectional", "proj_size")
 
@@ -175,7 +198,21 @@ class RNNBase(Module):
 
 
 class RNN(RNNBase):
-    """h = tanh(W x + b + U h + c), or relu."""
+    """h = tanh(W x + b + U h + c), or relu.
+
+    Arguments:
+        *args: as for `RNNBase`, without `mode`, and `nonlinearity`
+        **kwargs: as for the class it is made from
+
+    Shape:
+        input (L, N, input_size), (N, L, input_size) with batch_first, or (L, input_size); output in that order, with
+        hidden_size features for each direction, and the state (layers times directions, N, hidden_size)
+
+    Example:
+        >>> layer = rl.nn.RNN(3, 5, batch_first=True)
+        >>> tuple(layer(rl.ones(2, 4, 3))[0].shape)
+        (2, 4, 5)
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if "proj_size" in kwargs:
@@ -191,7 +228,21 @@ class RNN(RNNBase):
 
 
 class GRU(RNNBase):
-    """A gated recurrent unit."""
+    """A gated recurrent unit.
+
+    Arguments:
+        *args: as for `RNNBase`, without `mode`
+        **kwargs: as for the class it is made from
+
+    Shape:
+        input (L, N, input_size), (N, L, input_size) with batch_first, or (L, input_size); output in that order, with
+        hidden_size features for each direction, and the state (layers times directions, N, hidden_size)
+
+    Example:
+        >>> layer = rl.nn.GRU(3, 5, batch_first=True)
+        >>> tuple(layer(rl.ones(2, 4, 3))[0].shape)
+        (2, 4, 5)
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if "proj_size" in kwargs:
@@ -200,7 +251,21 @@ class GRU(RNNBase):
 
 
 class LSTM(RNNBase):
-    """Long short-term memory: states are pairs (h, c); proj_size makes h narrower."""
+    """Long short-term memory: states are pairs (h, c); proj_size makes h narrower.
+
+    Arguments:
+        *args: as for `RNNBase`, without `mode`
+        **kwargs: as for the class it is made from
+
+    Shape:
+        input (L, N, input_size), (N, L, input_size) with batch_first, or (L, input_size); output in that order, with
+        hidden_size features for each direction, and the state (layers times directions, N, hidden_size), and its cell
+
+    Example:
+        >>> layer = rl.nn.LSTM(3, 5, batch_first=True)
+        >>> tuple(layer(rl.ones(2, 4, 3))[0].shape)
+        (2, 4, 5)
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__("LSTM", *args, **kwargs)
@@ -261,7 +326,24 @@ class RNNCellBase(Module):
 
 
 class RNNCell(RNNCellBase):
-    """One step of an RNN."""
+    """One step of an RNN.
+
+    Arguments:
+        input_size: features of each step of the input
+        hidden_size: features of the state
+        bias: whether there is a learned offset
+        nonlinearity: `tanh` or `relu`
+        device: where the parameters are made
+        dtype: of the parameters
+
+    Shape:
+        input (N, input_size) or (input_size,) and a state with hidden_size features; output the new state
+
+    Example:
+        >>> layer = rl.nn.RNNCell(3, 5)
+        >>> tuple(layer(rl.ones(2, 3)).shape)
+        (2, 5)
+    """
 
     def __init__(
         self, input_size: int, hidden_size: int, bias: bool = True, nonlinearity: str = "tanh", device: Any = None, dtype: Any = None
@@ -282,7 +364,23 @@ class RNNCell(RNNCellBase):
 
 
 class GRUCell(RNNCellBase):
-    """One step of a GRU."""
+    """One step of a GRU.
+
+    Arguments:
+        input_size: features of each step of the input
+        hidden_size: features of the state
+        bias: whether there is a learned offset
+        device: where the parameters are made
+        dtype: of the parameters
+
+    Shape:
+        input (N, input_size) or (input_size,) and a state with hidden_size features; output the new state
+
+    Example:
+        >>> layer = rl.nn.GRUCell(3, 5)
+        >>> tuple(layer(rl.ones(2, 3)).shape)
+        (2, 5)
+    """
 
     mode = "GRU"
 
@@ -291,7 +389,23 @@ class GRUCell(RNNCellBase):
 
 
 class LSTMCell(RNNCellBase):
-    """One step of an LSTM."""
+    """One step of an LSTM.
+
+    Arguments:
+        input_size: features of each step of the input
+        hidden_size: features of the state
+        bias: whether there is a learned offset
+        device: where the parameters are made
+        dtype: of the parameters
+
+    Shape:
+        input (N, input_size) or (input_size,) and a pair of states with hidden_size features; output the new pair
+
+    Example:
+        >>> layer = rl.nn.LSTMCell(3, 5)
+        >>> tuple(layer(rl.ones(2, 3))[0].shape)
+        (2, 5)
+    """
 
     mode = "LSTM"
 

@@ -51,7 +51,27 @@ class _Table(Module):
 
 
 class Embedding(_Table):
-    """Rows of a learned table."""
+    """Rows of a learned table.
+
+    Arguments:
+        num_embeddings: rows of the table
+        embedding_dim: size of each row
+        padding_idx: a row that is never learned and begins as zeros
+        max_norm: rows with a larger norm are scaled down to it
+        norm_type: exponent of the norm
+        scale_grad_by_freq: whether gradients are divided by how often a row occurs
+        sparse: whether the gradient of the table is a sparse tensor
+        device: where the parameters are made
+        dtype: of the parameters
+
+    Shape:
+        indices of any shape (...); output (..., embedding_dim)
+
+    Example:
+        >>> layer = rl.nn.Embedding(10, 4)
+        >>> tuple(layer(rl.tensor([[1, 2, 3]])).shape)
+        (1, 3, 4)
+    """
 
     def __init__(
         self, num_embeddings: int, embedding_dim: int, padding_idx: int | None = None, max_norm: float | None = None, norm_type: float = 2.0,
@@ -87,7 +107,29 @@ class Embedding(_Table):
 
 
 class EmbeddingBag(_Table):
-    """Sums, means or largest elements of bags of rows, without the rows in between."""
+    """Sums, means or largest elements of bags of rows, without the rows in between.
+
+    Arguments:
+        num_embeddings: rows of the table
+        embedding_dim: size of each row
+        max_norm: rows with a larger norm are scaled down to it
+        norm_type: exponent of the norm
+        scale_grad_by_freq: whether gradients are divided by how often a row occurs
+        mode: `sum`, `mean` or `max`
+        sparse: whether the gradient of the table is a sparse tensor
+        include_last_offset: whether the last offset ends the last bag
+        padding_idx: a row that is never learned and begins as zeros
+        device: where the parameters are made
+        dtype: of the parameters
+
+    Shape:
+        indices (N, L), or (L,) with offsets (N,); output (N, embedding_dim)
+
+    Example:
+        >>> layer = rl.nn.EmbeddingBag(10, 4)
+        >>> tuple(layer(rl.tensor([[1, 2, 3]])).shape)
+        (1, 4)
+    """
 
     def __init__(
         self, num_embeddings: int, embedding_dim: int, max_norm: float | None = None, norm_type: float = 2.0, scale_grad_by_freq: bool = False,

@@ -62,7 +62,29 @@ def _get_clones(module: Module, count: int) -> ModuleList:
 
 
 class TransformerEncoderLayer(Module):
-    """Self-attention and a feed-forward network, each with a residual around it."""
+    """Self-attention and a feed-forward network, each with a residual around it.
+
+    Arguments:
+        d_model: features of each step
+        nhead: attention heads
+        dim_feedforward: width of the feed-forward part
+        dropout: probability with which an element is dropped in training
+        activation: between the two layers of the feed-forward part: `relu`, `gelu`, or a function
+        layer_norm_eps: eps of the layer norms
+        batch_first: whether the batch comes before the steps
+        norm_first: whether norms come before each part, not after
+        bias: whether there is a learned offset
+        device: where the parameters are made
+        dtype: of the parameters
+
+    Shape:
+        input (S, N, d_model), or N first with batch_first; output of the same shape
+
+    Example:
+        >>> layer = rl.nn.TransformerEncoderLayer(8, 2, 16)
+        >>> tuple(layer(rl.ones(5, 2, 8)).shape)
+        (5, 2, 8)
+    """
 
     def __init__(
         self, d_model: int, nhead: int, dim_feedforward: int = 2048, dropout: float = 0.1, activation: Any = F.relu, layer_norm_eps: float = 1e-5,
@@ -114,7 +136,29 @@ class TransformerEncoderLayer(Module):
 
 
 class TransformerDecoderLayer(Module):
-    """Self-attention, attention to the encoder's output, and a feed-forward network, each with a residual."""
+    """Self-attention, attention to the encoder's output, and a feed-forward network, each with a residual.
+
+    Arguments:
+        d_model: features of each step
+        nhead: attention heads
+        dim_feedforward: width of the feed-forward part
+        dropout: probability with which an element is dropped in training
+        activation: between the two layers of the feed-forward part: `relu`, `gelu`, or a function
+        layer_norm_eps: eps of the layer norms
+        batch_first: whether the batch comes before the steps
+        norm_first: whether norms come before each part, not after
+        bias: whether there is a learned offset
+        device: where the parameters are made
+        dtype: of the parameters
+
+    Shape:
+        target (T, N, d_model) and memory (S, N, d_model), or N first with batch_first; output shaped as the target
+
+    Example:
+        >>> layer = rl.nn.TransformerDecoderLayer(8, 2, 16)
+        >>> tuple(layer(rl.ones(5, 2, 8), rl.ones(3, 2, 8)).shape)
+        (5, 2, 8)
+    """
 
     def __init__(
         self, d_model: int, nhead: int, dim_feedforward: int = 2048, dropout: float = 0.1, activation: Any = F.relu, layer_norm_eps: float = 1e-5,
@@ -168,7 +212,23 @@ class TransformerDecoderLayer(Module):
 
 
 class TransformerEncoder(Module):
-    """A stack of copies of an encoder layer, and a norm."""
+    """A stack of copies of an encoder layer, and a norm.
+
+    Arguments:
+        encoder_layer: the layer that is copied
+        num_layers: layers one above the other
+        norm: a norm applied at the end
+        enable_nested_tensor: whether padding may be left out where possible
+        mask_check: whether the mask is looked at for that
+
+    Shape:
+        input (S, N, d_model), or N first with batch_first; output of the same shape
+
+    Example:
+        >>> layer = rl.nn.TransformerEncoder(rl.nn.TransformerEncoderLayer(8, 2, 16), 2, enable_nested_tensor=False)
+        >>> tuple(layer(rl.ones(5, 2, 8)).shape)
+        (5, 2, 8)
+    """
 
     def __init__(
         self, encoder_layer: Module, num_layers: int, norm: Module | None = None, enable_nested_tensor: bool = True, mask_check: bool = True
@@ -223,7 +283,21 @@ def _why_not_nested(layer: Any) -> str:
 
 
 class TransformerDecoder(Module):
-    """A stack of copies of a decoder layer, and a norm."""
+    """A stack of copies of a decoder layer, and a norm.
+
+    Arguments:
+        decoder_layer: the layer that is copied
+        num_layers: layers one above the other
+        norm: a norm applied at the end
+
+    Shape:
+        target (T, N, d_model) and memory (S, N, d_model), or N first with batch_first; output shaped as the target
+
+    Example:
+        >>> layer = rl.nn.TransformerDecoder(rl.nn.TransformerDecoderLayer(8, 2, 16), 2)
+        >>> tuple(layer(rl.ones(5, 2, 8), rl.ones(3, 2, 8)).shape)
+        (5, 2, 8)
+    """
 
     def __init__(self, decoder_layer: Module, num_layers: int, norm: Module | None = None) -> None:
         super().__init__()
@@ -247,7 +321,33 @@ class TransformerDecoder(Module):
 
 
 class Transformer(Module):
-    """An encoder and a decoder that reads its output."""
+    """An encoder and a decoder that reads its output.
+
+    Arguments:
+        d_model: features of each step
+        nhead: attention heads
+        num_encoder_layers: layers of the encoder
+        num_decoder_layers: layers of the decoder
+        dim_feedforward: width of the feed-forward part
+        dropout: probability with which an element is dropped in training
+        activation: between the two layers of the feed-forward part: `relu`, `gelu`, or a function
+        custom_encoder: in place of the encoder
+        custom_decoder: in place of the decoder
+        layer_norm_eps: eps of the layer norms
+        batch_first: whether the batch comes before the steps
+        norm_first: whether norms come before each part, not after
+        bias: whether there is a learned offset
+        device: where the parameters are made
+        dtype: of the parameters
+
+    Shape:
+        source (S, N, d_model) and target (T, N, d_model), or N first with batch_first; output shaped as the target
+
+    Example:
+        >>> layer = rl.nn.Transformer(8, 2, 1, 1, 16, batch_first=True)
+        >>> tuple(layer(rl.ones(2, 5, 8), rl.ones(2, 3, 8)).shape)
+        (2, 3, 8)
+    """
 
     def __init__(
         self, d_model: int = 512, nhead: int = 8, num_encoder_layers: int = 6, num_decoder_layers: int = 6, dim_feedforward: int = 2048,

@@ -13,7 +13,23 @@ from .module import Module
 
 
 class Upsample(Module):
-    """Images (sequences, volumes) at another size, given as sizes or factors."""
+    """Images (sequences, volumes) at another size, given as sizes or factors.
+
+    Arguments:
+        size: sizes of the output
+        scale_factor: how much larger the output is
+        mode: `nearest`, `linear`, `bilinear`, `bicubic`, `trilinear` or `nearest-exact`
+        align_corners: whether corner pixels keep their values
+        recompute_scale_factor: whether the factor is computed anew from the rounded sizes
+
+    Shape:
+        input (N, C, ...) with one to three sizes; output (N, C, ...) with each size given or scaled
+
+    Example:
+        >>> layer = rl.nn.Upsample(scale_factor=2)
+        >>> tuple(layer(rl.ones(1, 2, 4, 4)).shape)
+        (1, 2, 8, 8)
+    """
 
     def __init__(
         self, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None,
@@ -39,14 +55,40 @@ class Upsample(Module):
 
 
 class UpsamplingNearest2d(Upsample):
-    """The nearest pixel."""
+    """The nearest pixel.
+
+    Arguments:
+        size: sizes of the output
+        scale_factor: how much larger the output is
+
+    Shape:
+        input (N, C, ...) with one to three sizes; output (N, C, ...) with each size given or scaled
+
+    Example:
+        >>> layer = rl.nn.UpsamplingNearest2d(scale_factor=2)
+        >>> tuple(layer(rl.ones(1, 2, 4, 4)).shape)
+        (1, 2, 8, 8)
+    """
 
     def __init__(self, size: Any = None, scale_factor: Any = None) -> None:
         super().__init__(size, scale_factor, mode="nearest")
 
 
 class UpsamplingBilinear2d(Upsample):
-    """Between the four pixels around, corners on corners."""
+    """Between the four pixels around, corners on corners.
+
+    Arguments:
+        size: sizes of the output
+        scale_factor: how much larger the output is
+
+    Shape:
+        input (N, C, ...) with one to three sizes; output (N, C, ...) with each size given or scaled
+
+    Example:
+        >>> layer = rl.nn.UpsamplingBilinear2d(scale_factor=2)
+        >>> tuple(layer(rl.ones(1, 2, 4, 4)).shape)
+        (1, 2, 8, 8)
+    """
 
     def __init__(self, size: Any = None, scale_factor: Any = None) -> None:
         super().__init__(size, scale_factor, mode="bilinear", align_corners=True)
