@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <new>
 #include <set>
+#include <vector>
 
 namespace rl {
 
@@ -54,10 +55,28 @@ class Arena {
   void lock() { lock_.lock(); }
   void unlock() { lock_.unlock(); }
 
+  // The blocks leave the free ones while their pages go: the system takes its time, and others must not spin meanwhile.
   void empty() {
+    std::vector<Block*> warm;
+    {
+      Guard guard(lock_);
+      for (Block* b : free_)
+        if (b->warm) warm.push_back(b);
+      for (Block* b : warm) {
+        free_.erase(b);
+        b->is_free = false;
+      }
+    }
+    std::vector<bool> dropped;
+    for (Block* b : warm) dropped.push_back(drop_pages(b));
     Guard guard(lock_);
-    for (Block* b : free_)
-      if (b->warm) drop_pages(b);
+    for (size_t i = 0; i < warm.size(); i++) {
+      if (dropped[i]) {
+        cached_ -= warm[i]->warm;
+        warm[i]->warm = 0;
+      }
+      put_back(warm[i]);   // may join it to one before it, or one that comes later in the list: those have not been put back yet
+    }
   }
 
   MemoryStats stats() const { return {allocated_, cached_, peak_}; }
@@ -114,17 +133,30 @@ class Arena {
   Lent take_large(size_t nbytes) {
     size_t want = (nbytes + kPage - 1) / kPage * kPage;
     if (want < nbytes || want > size_t(1) << 46) return {};
+    {
+      Guard guard(lock_);
+      if (Block* b = take_free(want)) return {b->data, b->size, b};
+    }
+    Block* fresh = reserve(want);
+    if (!fresh) return {};
     Guard guard(lock_);
+    free_.insert(fresh);
+    Block* b = take_free(want);
+    return {b->data, b->size, b};
+  }
+
+  // With the lock held: the smallest free block that is large enough, cut to size.
+  Block* take_free(size_t want) {
     Block probe{nullptr, want, 0, nullptr, nullptr, true};
     auto it = free_.lower_bound(&probe);
-    Block* b = it == free_.end() ? reserve(want) : *it;
-    if (!b) return {};
-    free_.erase(b);
+    if (it == free_.end()) return nullptr;
+    Block* b = *it;
+    free_.erase(it);
     if (b->size > want) cut(b, want);
     cached_ -= b->warm;
     b->is_free = false;
     count(b->size);
-    return {b->data, b->size, b};
+    return b;
   }
 
   // Keep the first `want` bytes; the rest becomes a free block of its own.
@@ -148,20 +180,28 @@ class Arena {
 #ifdef MADV_HUGEPAGE
       madvise(start, size, MADV_HUGEPAGE);
 #endif
-      auto* b = new Block{start, size, 0, nullptr, nullptr, true};
-      free_.insert(b);
-      return b;
+      return new Block{start, size, 0, nullptr, nullptr, true};
     }
     return nullptr;
   }
 
   void give_large(Block* b) {
+    bool full;
+    {
+      Guard guard(lock_);
+      full = cached_ + b->size > limit();
+    }
+    bool dropped = full && drop_pages(b);   // not under the lock: the block is nobody's else yet
     Guard guard(lock_);
     allocated_ -= b->size;
-    cached_ += b->size;
-    b->warm = b->size;
+    b->warm = dropped ? 0 : b->size;
+    cached_ += b->warm;
+    put_back(b);
+  }
+
+  // With the lock held: a block joins the free ones, and its free neighbours. The block it has become.
+  Block* put_back(Block* b) {
     b->is_free = true;
-    if (cached_ > limit()) drop_pages(b);
     if (Block* next = b->after; next && next->is_free) {
       free_.erase(next);
       join(b, next);
@@ -172,6 +212,7 @@ class Arena {
       b = last;
     }
     free_.insert(b);
+    return b;
   }
 
   static void join(Block* b, Block* next) {
@@ -183,12 +224,15 @@ class Arena {
   }
 
   // Only whole pages of the system's own size can go.
-  void drop_pages(Block* b) {
-    auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE)), start = reinterpret_cast<uintptr_t>(b->data);
+  static bool drop_pages(Block* b) {
+    uintptr_t page = page_size(), start = reinterpret_cast<uintptr_t>(b->data);
     uintptr_t first = (start + page - 1) / page * page, end = (start + b->size) / page * page;
-    if (first >= end || madvise(reinterpret_cast<void*>(first), end - first, MADV_DONTNEED)) return;
-    cached_ -= b->warm;
-    b->warm = 0;
+    return first < end && !madvise(reinterpret_cast<void*>(first), end - first, MADV_DONTNEED);
+  }
+
+  static size_t page_size() {
+    static const size_t size = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+    return size;
   }
 
   size_t limit() {

@@ -23,7 +23,52 @@ static PyObject* foreign_integer(PyObject* o) {
   return n;
 }
 
+// NumPy's scalars are recognised by name, so that NumPy need not be imported. Some are subclasses of Python's own numbers,
+// but carry a `dtype` and a `shape` that would be taken for a tensor's.
+static bool is_numpy_scalar(PyObject* o) { return !strncmp(Py_TYPE(o)->tp_name, "numpy.", 6) && !PySequence_Check(o); }
+
+static bool is_numpy_bool(PyObject* o) { return !strcmp(Py_TYPE(o)->tp_name, "numpy.bool") || !strcmp(Py_TYPE(o)->tp_name, "numpy.bool_"); }
+
+// A NumPy scalar as the Python number it stands for. Null if it is none, or no number.
+// As an operand NumPy's bool is 1.0 or 0.0, as it is for PyTorch; elsewhere (`as_bool`) it is a bool.
+static PyObject* numpy_number(PyObject* o, bool as_bool = false) {
+  if (!is_numpy_scalar(o)) return nullptr;
+  if (as_bool && is_numpy_bool(o)) return Py_NewRef(PyObject_IsTrue(o) ? Py_True : Py_False);
+  PyObject* n = nullptr;
+  if (!strncmp(Py_TYPE(o)->tp_name + 6, "c", 1)) {   // complex64, complex128, clongdouble
+    Py_complex c = PyComplex_AsCComplex(o);
+    n = PyErr_Occurred() ? nullptr : PyComplex_FromCComplex(c);
+  } else if (PyFloat_Check(o)) {
+    n = PyFloat_FromDouble(PyFloat_AS_DOUBLE(o));
+  } else if (!(n = PyNumber_Index(o)) && Py_TYPE(o)->tp_as_number && Py_TYPE(o)->tp_as_number->nb_float) {
+    PyErr_Clear();
+    n = PyNumber_Float(o);
+  }
+  if (!n) PyErr_Clear();
+  return n;
+}
+
+static bool is_plain_number(PyObject* o) { return is_number(o) && (PyFloat_CheckExact(o) || PyLong_Check(o) || PyComplex_CheckExact(o) || !is_numpy_scalar(o)); }
+
+// A list or tuple with NumPy scalars in it, as a tuple with Python numbers in their places. Null if it has none.
+static PyObject* numpy_numbers(PyObject* seq) {
+  if (!PyList_CheckExact(seq) && !PyTuple_CheckExact(seq)) return nullptr;
+  Py_ssize_t n = PySequence_Fast_GET_SIZE(seq), found = 0;
+  for (Py_ssize_t i = 0; i < n; i++) found += is_numpy_scalar(PySequence_Fast_ITEMS(seq)[i]);
+  Ref tuple(found ? PySequence_Tuple(seq) : nullptr);
+  if (!tuple) return PyErr_Clear(), nullptr;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple.p); i++) {
+    PyObject* old = PyTuple_GET_ITEM(tuple.p, i);
+    PyObject* made = numpy_number(old, true);
+    if (!made) continue;
+    PyTuple_SET_ITEM(tuple.p, i, made);
+    Py_DECREF(old);
+  }
+  return tuple.release();
+}
+
 static PyObject* foreign_number(PyObject* o) {
+  if (PyObject* number = numpy_number(o)) return number;
   if (is_tensor(o) && as_tensor(o)->ndim != 0) return nullptr;
   if (PySequence_Check(o) && !is_tensor(o)) return nullptr;
   PyObject* n = PyNumber_Index(o);
@@ -101,7 +146,7 @@ static int accept(const Param& p, PyObject* o, PyObject** slot, Bound* bound) {
     case ParamType::OptTensor: return o == Py_None || is_tensor(o);
     case ParamType::TensorOrScalar:
     case ParamType::OptTensorOrScalar:
-      if (is_tensor(o) || is_number(o)) return 1;
+      if (is_tensor(o) || is_plain_number(o)) return 1;
       if (o == Py_None) return p.type == ParamType::OptTensorOrScalar;
       if (is_symbolic_number(o)) return 1;
       made = foreign_number(o);
@@ -110,14 +155,14 @@ static int accept(const Param& p, PyObject* o, PyObject** slot, Bound* bound) {
       if (o == Py_None) return 1;
       [[fallthrough]];
     case ParamType::Scalar:
-      if (is_number(o) || is_symbolic_number(o)) return 1;
+      if (is_plain_number(o) || is_symbolic_number(o)) return 1;
       made = foreign_number(o);
       break;
     case ParamType::OptFloat:
       if (o == Py_None) return 1;
       [[fallthrough]];
     case ParamType::Float:
-      if (PyFloat_Check(o) || (PyLong_Check(o) && !PyBool_Check(o))) return 1;
+      if (PyFloat_CheckExact(o) || (PyLong_Check(o) && !PyBool_Check(o)) || (PyFloat_Check(o) && !is_numpy_scalar(o))) return 1;
       if (PyBool_Check(o) || PyComplex_Check(o)) return 0;
       if (is_symbolic_number(o)) return 1;
       made = foreign_number(o);
@@ -135,7 +180,7 @@ static int accept(const Param& p, PyObject* o, PyObject** slot, Bound* bound) {
       [[fallthrough]];
     case ParamType::Bool:
       if (PyBool_Check(o) || is_symbolic_bool(o)) return 1;
-      if (strcmp(Py_TYPE(o)->tp_name, "numpy.bool") && strcmp(Py_TYPE(o)->tp_name, "numpy.bool_")) return 0;
+      if (!is_numpy_bool(o)) return 0;
       made = Py_NewRef(PyObject_IsTrue(o) ? Py_True : Py_False);
       break;
     case ParamType::OptIntList:
@@ -165,7 +210,10 @@ static int accept(const Param& p, PyObject* o, PyObject** slot, Bound* bound) {
       made = Py_XNewRef(python_type_dtype(o));
       break;
     case ParamType::Device: return o == Py_None || is_device(o) || PyUnicode_Check(o);
-    case ParamType::Any: return all_tensors(o, true) ? accept_sequence(o, slot, bound) : 1;
+    case ParamType::Any:
+      if (all_tensors(o, true)) return accept_sequence(o, slot, bound);
+      if (!(made = numpy_number(o, true)) && !(made = numpy_numbers(o))) return 1;
+      break;
   }
   if (!made) return 0;
   *slot = bound->own(made);
@@ -197,7 +245,7 @@ int bind_arguments(Overload* op, PyObject* const* args, Py_ssize_t nargs, PyObje
   for (int i = 0; i < op->num_positional && position < nargs; i++) {
     PyObject* value = args[position];
     int fits = accept(params[i], value, &bound->args[i], bound);
-    bool separate = params[i].varargs && (PyLong_Check(value) || (fits == 0 && !PySequence_Check(value)) || is_integer_tensor(value) || is_symbolic_int(value) ||
+    bool separate = params[i].varargs && (PyLong_Check(value) || (fits == 0 && !PySequence_Check(value)) || is_integer_tensor(value) || is_symbolic_int(value) || is_numpy_scalar(value) ||
                                          (params[i].type == ParamType::TensorList && is_tensor(value)));
     if (separate && i == op->num_positional - 1) {
       // x.view(2, 3): the remaining positionals are the list.

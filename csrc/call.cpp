@@ -3,7 +3,11 @@
 
 #include <structmember.h>
 
+#include <utility>
+
 #include "bind.h"
+#include "build.h"
+#include "scan.h"
 #include "table.h"
 #include "tape.h"
 
@@ -18,7 +22,7 @@ static PyObject* bind_error;      // callable(op, args, kwargs): raises a TypeEr
 static PyObject* out_caller;      // callable(overload, args, out)
 static PyObject* autocaster;      // callable(overload, args): the op with its arguments cast, for mixed precision
 static PyObject* str_plan;
-static uint64_t epoch = 0;        // part of every key: the global defaults under which plans were made
+static uint64_t epoch = 0;        // part of every key: the global defaults under which plans were made; its second byte is the thread's
 
 static PlanTable* table(Overload* op) {
   if (!op->table) op->table = new PlanTable;
@@ -42,7 +46,7 @@ static bool is_runtime_scalar(ParamType t) {
 static PyObject* find_plan(Overload* op, PyObject** args) {
   KeyBuilder key;
   key.exact = op->kind != Kind::Pointwise;
-  key.add(epoch);
+  key.add(epoch | static_cast<uint64_t>(tls.default_device) << 8);
   auto& params = *op->params;
   int n = static_cast<int>(params.size());
   bool cacheable = true;
@@ -119,28 +123,6 @@ static PyObject* run_pointwise(Overload* op, PointwisePlanObject* plan, PyObject
   return PyObject_CallOneArg(plan->wrap, tuple);
 }
 
-static int gather_tensors(Overload* op, PyObject** args, Tensor** out, int max) {
-  int n = 0;
-  for (size_t i = 0; i < op->params->size(); i++) {
-    PyObject* o = args[i];
-    if (is_tensor(o)) {
-      if (n < max) out[n] = as_tensor(o);
-      n++;
-    } else if (PyTuple_Check(o) || PyList_Check(o)) {
-      for (Py_ssize_t k = 0; k < PySequence_Fast_GET_SIZE(o); k++) {
-        PyObject* item = PySequence_Fast_ITEMS(o)[k];
-        if (!is_tensor(item)) {
-          if (item == Py_None) continue;
-          break;
-        }
-        if (n < max) out[n] = as_tensor(item);
-        n++;
-      }
-    }
-  }
-  return n;
-}
-
 // A body may end in a view of a tensor that it made itself and that nobody else can reach: that is no view to the caller.
 static void own_result(Overload* op, PyObject** args, PyObject* result) {
   Tensor* t = as_tensor(result);
@@ -189,30 +171,6 @@ PyObject* overload_run(Overload* op, PyObject** args) {
 }
 
 // --- calling --------------------------------------------------------------------------------------------------------------
-
-struct Scan {
-  uint32_t keys = 0;
-  bool requires_grad = false;
-};
-
-static inline void scan_tensor(Tensor* t, Scan* scan, bool grad) {
-  scan->keys |= t->keys;
-  if (grad && is_differentiable(t->dtype)) scan->requires_grad |= tape_requires_grad(t);
-}
-
-static inline void scan_args(Overload* op, PyObject** args, Scan* scan, bool grad) {
-  size_t n = op->params->size();
-  for (size_t i = 0; i < n; i++) {
-    PyObject* o = args[i];
-    if (is_tensor(o)) scan_tensor(as_tensor(o), scan, grad);
-    else if (PyTuple_Check(o) || PyList_Check(o))
-      for (Py_ssize_t k = 0; k < PySequence_Fast_GET_SIZE(o); k++) {
-        PyObject* item = PySequence_Fast_ITEMS(o)[k];
-        if (is_tensor(item)) scan_tensor(as_tensor(item), scan, grad);
-        else if (item != Py_None) break;
-      }
-  }
-}
 
 // The backend, or what stands in for it: a callable that is handed the bound arguments (tensor subclasses and modes).
 static PyObject* run_with(Overload* op, PyObject** args, PyObject* runner) {
@@ -280,8 +238,9 @@ PyObject* overload_call(Overload* op, PyObject** args) {
   Scan scan;
   scan_args(op, args, &scan, tls.grad_enabled);
   uint32_t leave = (scan.keys | tls.keys) & ~tls.excluded;
-  if (__builtin_expect(leave || op->overridden->load(std::memory_order_relaxed), 0)) {
-    if (leave == kKeyAutocast && !op->overridden->load(std::memory_order_relaxed)) return call_autocast(op, args, scan.requires_grad);
+  bool overridden = __builtin_expect(op->overridden->load(std::memory_order_relaxed) != 0, 0) && is_overridden(op, args);
+  if (__builtin_expect(leave || overridden, 0)) {
+    if (leave == kKeyAutocast && !overridden) return call_autocast(op, args, scan.requires_grad);
     Ref tuple(args_tuple(op, args));
     if (!tuple) return nullptr;
     if (dispatcher) return PyObject_CallFunctionObjArgs(dispatcher, as_object(op), tuple.p, nullptr);
@@ -365,7 +324,7 @@ static PyObject* overload_new(PyTypeObject* type, PyObject* args, PyObject* kwar
   op->name = Py_NewRef(name);
   op->definition = Py_NewRef(definition);
   op->params = new std::vector<Param>;
-  op->overridden = new std::atomic<bool>(false);
+  op->overridden = new std::atomic<uint64_t>(0);
   op->kind = static_cast<Kind>(kind);
   optional_callable(options.p, "run", &op->run);
   optional_callable(options.p, "vjp", &op->vjp);
@@ -419,11 +378,11 @@ static PyObject* o_is_view(PyObject* self, void*) { return PyBool_FromLong(self_
 static PyObject* o_records(PyObject* self, void*) { return PyBool_FromLong(self_op(self)->records); }
 static PyObject* o_run(PyObject* self, void*) { return Py_NewRef(self_op(self)->run ? self_op(self)->run : Py_None); }
 static PyObject* o_vjp(PyObject* self, void*) { return Py_NewRef(self_op(self)->vjp ? self_op(self)->vjp : Py_None); }
-static PyObject* o_overridden(PyObject* self, void*) { return PyBool_FromLong(self_op(self)->overridden->load()); }
-static int o_set_overridden(PyObject* self, PyObject* value, void*) {
-  int on = value ? PyObject_IsTrue(value) : 0;
-  if (on < 0) return -1;
-  self_op(self)->overridden->store(on != 0);
+static PyObject* o_overridden(PyObject* self, void*) { return PyLong_FromUnsignedLongLong(self_op(self)->overridden->load()); }
+static int o_set_overridden(PyObject* self, PyObject* value, void*) {   // a mask of device types, or a bool for all of them
+  uint64_t mask = !value || value == Py_False ? 0 : value == Py_True ? ~uint64_t{0} : PyLong_AsUnsignedLongLongMask(value);
+  if (PyErr_Occurred()) return -1;
+  self_op(self)->overridden->store(mask);
   return 0;
 }
 static PyObject* o_autocast(PyObject* self, void*) { return PyLong_FromLong(static_cast<long>(self_op(self)->autocast)); }
@@ -577,8 +536,7 @@ struct OpObject {
   vectorcallfunc vectorcall;
   PyObject* name;
   PyObject* resolver;               // callable() -> list of overloads, asked at the first call
-  PyObject* overload_list;          // list, once resolved
-  std::vector<Overload*>* overloads;
+  PyObject* overloads;              // tuple of Overload, once resolved; a call holds it, so that a reset frees nothing in use
   PyObject* dict;
   PyObject* twin;                   // the op this is another public spelling of (compares equal to it), or null
   int mode;                         // 0 function or method, 1 operator, 2 reflected operator
@@ -590,15 +548,27 @@ static bool resolve(OpObject* op) {
   if (!list) return false;
   if (op->overloads) return true;   // the resolver may import modules, and another thread was here meanwhile
   if (!PyList_Check(list.p)) return PyErr_Format(PyExc_TypeError, "%U: the resolver must return a list", op->name), false;
-  auto* overloads = new std::vector<Overload*>;
-  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list.p); i++) {
-    PyObject* o = PyList_GET_ITEM(list.p, i);
-    if (Py_TYPE(o) != OverloadType) return delete overloads, PyErr_Format(PyExc_TypeError, "%U: not an Overload: %R", op->name, o), false;
-    overloads->push_back(reinterpret_cast<Overload*>(o));
+  Ref overloads(PyList_AsTuple(list.p));
+  if (!overloads) return false;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(overloads.p); i++) {
+    PyObject* o = PyTuple_GET_ITEM(overloads.p, i);
+    if (Py_TYPE(o) != OverloadType) return PyErr_Format(PyExc_TypeError, "%U: not an Overload: %R", op->name, o), false;
   }
-  op->overload_list = list.release();
-  op->overloads = overloads;
+  op->overloads = overloads.release();
   return true;
+}
+
+// An operator between a tensor and a NumPy array: the array as a tensor. What cannot be one gets its turn as an operand.
+static PyObject* operate_on_array(PyObject* self, PyObject* const* args, int which) {
+  Ref array(as_object(tensor_from_buffer(args[which])));
+  if (!array || !as_tensor(array.p)->ndim) {
+    PyErr_Clear();
+    Py_RETURN_NOTIMPLEMENTED;
+  }
+  bool reflected = reinterpret_cast<OpObject*>(self)->mode == 2;
+  PyObject* pair[2] = {which ? args[0] : array.p, which ? array.p : args[1]};
+  if (reflected) std::swap(pair[0], pair[1]);   // as the caller had them: the reflected operator turns them round again
+  return PyObject_Vectorcall(self, pair, 2, nullptr);
 }
 
 static PyObject* op_vectorcall(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
@@ -612,7 +582,9 @@ static PyObject* op_vectorcall(PyObject* self, PyObject* const* args, size_t nar
     swapped[1] = args[0];
     args = swapped;
   }
-  for (Overload* overload : *op->overloads) {
+  Ref overloads = Ref::borrow(op->overloads);
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(overloads.p); i++) {
+    auto* overload = reinterpret_cast<Overload*>(PyTuple_GET_ITEM(overloads.p, i));
     Bound bound;
     int fits = bind_arguments(overload, args, nargs, kwnames, &bound);
     if (fits > 0) return call_bound(overload, &bound);
@@ -621,6 +593,7 @@ static PyObject* op_vectorcall(PyObject* self, PyObject* const* args, size_t nar
   if (op->mode && nargs == 2 && !kwnames) {
     PyObject* other = args[op->mode == 2 ? 0 : 1];
     // Objects with __torch_function__ take the call as a function; others get their turn as operands.
+    if (is_numpy_array(other)) return operate_on_array(self, args, op->mode == 2 ? 0 : 1);
     if (!is_tensor(other) && !PyObject_HasAttrString(as_object(Py_TYPE(other)), "__torch_function__")) Py_RETURN_NOTIMPLEMENTED;
   }
   return refuse(self, args, nargs, kwnames);
@@ -644,7 +617,7 @@ static int op_traverse(PyObject* self, visitproc visit, void* arg) {
   auto* op = reinterpret_cast<OpObject*>(self);
   Py_VISIT(Py_TYPE(self));
   Py_VISIT(op->resolver);
-  Py_VISIT(op->overload_list);
+  Py_VISIT(op->overloads);
   Py_VISIT(op->dict);
   Py_VISIT(op->twin);
   return 0;
@@ -662,8 +635,7 @@ static void op_dealloc(PyObject* self) {
   auto* op = reinterpret_cast<OpObject*>(self);
   PyObject_GC_UnTrack(self);
   op_clear(self);
-  delete op->overloads;
-  Py_XDECREF(op->overload_list);
+  Py_XDECREF(op->overloads);
   Py_XDECREF(op->name);
   PyTypeObject* type = Py_TYPE(self);
   type->tp_free(self);
@@ -678,7 +650,7 @@ static PyObject* op_descr_get(PyObject* self, PyObject* instance, PyObject*) {
 static PyObject* op_name(PyObject* self, void*) { return Py_NewRef(reinterpret_cast<OpObject*>(self)->name); }
 static PyObject* op_overloads(PyObject* self, void*) {
   auto* op = reinterpret_cast<OpObject*>(self);
-  return resolve(op) ? Py_NewRef(op->overload_list) : nullptr;
+  return resolve(op) ? PySequence_List(op->overloads) : nullptr;
 }
 // The text comes from the definition, which may not be imported yet: it is asked for, and kept, when first wanted.
 static PyObject* op_get_doc(PyObject* self, void*) {
@@ -711,9 +683,7 @@ static PyObject* op_reduce(PyObject* self, PyObject*) {
 // reset(): ask the resolver again (an overload was added)
 static PyObject* op_reset(PyObject* self, PyObject*) {
   auto* op = reinterpret_cast<OpObject*>(self);
-  delete op->overloads;
-  op->overloads = nullptr;
-  Py_CLEAR(op->overload_list);
+  Py_CLEAR(op->overloads);
   Py_RETURN_NONE;
 }
 
@@ -763,6 +733,10 @@ static PyObject* choose_plans(PyObject*, PyObject* args) {
   int which, number;
   if (!PyArg_ParseTuple(args, "ii", &which, &number)) return nullptr;
   if (which < 0 || which > 2 || number < 0 || number > 255) return PyErr_SetString(PyExc_ValueError, "choose_plans: no such default"), nullptr;
+  if (which == 1) {   // threads have default devices of their own
+    tls.default_device = static_cast<uint8_t>(number);
+    Py_RETURN_NONE;
+  }
   epoch = (epoch & ~(uint64_t{0xff} << 8 * which)) | (static_cast<uint64_t>(number) << 8 * which);
   Py_RETURN_NONE;
 }

@@ -50,7 +50,7 @@ struct Overload {
   uint64_t saves_result;             // bit i: result i is kept for the derivative; results past 63 go with bit 63
   bool keys_numbers;                 // plans differ for numbers like 2 and 0.5 (see number_class)
   bool has_out;                      // accepts out=
-  std::atomic<bool>* overridden;     // library.impl registered something for it
+  std::atomic<uint64_t>* overridden; // bit i: library.impl registered something that concerns calls on devices of type i
   Autocast autocast;                 // what mixed precision does with it; asked of Python when first met
   void* table;                       // plan table
   void* tape;                        // TapeInfo, made by the tape at the first recording; null until then

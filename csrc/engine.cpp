@@ -469,14 +469,14 @@ bool Task::run(Node* n) {
         if (!(find(next).marks & (kNeeded | kCapture))) needs &= ~(uint64_t{1} << i);
   }
   if (!run_pre_hooks(n, r.grads)) return false;
-  if (tls.anomaly && !call_anomaly("begin_node", n, nullptr)) return false;
+  if (anomaly_enabled && !call_anomaly("begin_node", n, nullptr)) return false;
   bool applied = node_apply(n, r.grads, r.out, needs);
-  if (tls.anomaly) {
+  if (anomaly_enabled) {
     if (!applied) call_anomaly("explain_failure", n, nullptr);
     if (!call_anomaly("end_node", n, nullptr)) applied = false;
   }
   if (!applied) return false;
-  if (tls.anomaly && n->num_edges) {
+  if (anomaly_enabled && n->num_edges) {
     Ref made(as_tuple(r.out, n->num_edges));
     if (!made || !call_anomaly("check_gradients", n, made.p)) return false;
   }

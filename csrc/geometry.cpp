@@ -8,7 +8,7 @@ void contiguous_strides(const int64_t* sizes, int ndim, int64_t* strides) {
   int64_t step = 1;
   for (int i = ndim - 1; i >= 0; i--) {
     strides[i] = step;
-    step *= sizes[i] > 1 ? sizes[i] : 1;
+    if (sizes[i] > 1) (void)__builtin_mul_overflow(step, sizes[i], &step);   // wraps only where another size is 0
   }
 }
 

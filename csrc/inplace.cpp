@@ -103,12 +103,35 @@ static bool remake(Tensor* t) {
   return true;
 }
 
+// A history that could not be remade: who asks for it cannot be told (it is asked in passing, of every argument of every
+// op), so the history itself becomes the error, raised when a gradient reaches it. An interrupt is passed on.
+static void remember_failure(Tensor* t) {
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  PyErr_NormalizeException(&type, &value, &traceback);
+  Ref kind(type), reason(value), where(traceback);
+  bool interrupted = kind && !PyErr_GivenExceptionMatches(kind.p, PyExc_Exception);
+  Ref text(PyUnicode_FromFormat("the history of a view could not be remade after a write through another alias of its memory: %S", reason ? reason.p : Py_None));
+  Node* n = text && !interrupted ? node_new(NodeKind::Error, text.p, 0, 0, 1, t->ndim) : nullptr;
+  if (n) {
+    uint32_t next = 0;
+    node_set_output(n, 0, t, &next);
+    tape_set_grad_fn(t, n, 0);
+    Py_DECREF(n);
+    t->view->seen_version = t->current_version();
+    return;
+  }
+  PyErr_Clear();
+  if (interrupted) PyErr_SetInterrupt();
+  else PyErr_Restore(kind.release(), reason.release(), where.release()), PyErr_WriteUnraisable(as_object(t));   // no memory even for that
+}
+
 Node* tape_grad_fn_slow(Tensor* t) {
   ViewInfo* v = t->view;
   if (!v->is_grad_view || v->seen_version == t->current_version()) return t->grad_fn;
   if (!t->grad_fn && !v->base->requires_grad()) return nullptr;
   if (!t->grad_fn && !v->base->grad_fn && v->no_grad_creation) return nullptr;
-  if (!remake(t)) PyErr_WriteUnraisable(as_object(t));
+  if (!remake(t)) remember_failure(t);
   return t->grad_fn;
 }
 

@@ -27,9 +27,11 @@ static bool read_vector(PyObject* seq, std::vector<int64_t>* out, const char* wh
   out->resize(n);
   for (Py_ssize_t i = 0; i < n; i++) {
     (*out)[i] = plan_number(PySequence_Fast_GET_ITEM(fast.p, i));
-    if ((*out)[i] == -1 && PyErr_Occurred()) return false;
+    if ((*out)[i] != -1 || !PyErr_Occurred()) continue;
+    if (PyErr_ExceptionMatches(PyExc_OverflowError))
+      PyErr_Format(PyExc_RuntimeError, "the %s %R are too large: their product does not fit 64 bits", what, seq);
+    return false;
   }
-  (void)what;
   return true;
 }
 

@@ -54,7 +54,7 @@ struct Pool {
   Job* job = nullptr;
   uint64_t generation = 0;
   int users = 0;                    // workers that may still look at `job`
-  int threads = default_threads();
+  std::atomic<int> threads{default_threads()};
   int started = 0;
   pid_t owner = getpid();
 
@@ -122,21 +122,25 @@ struct Pool {
   std::atomic<uint64_t> latest{0};
 };
 
-Pool* pool = nullptr;
+std::atomic<Pool*> pool{nullptr};
+std::once_flag first_use;
 
 // A forked child has no workers: it gets a pool of its own, keeping the thread setting.
 void after_fork() {
-  int threads = pool ? pool->threads : 0;
-  pool = new Pool;
-  if (threads) pool->threads = threads;
+  auto* fresh = new Pool;
+  fresh->threads = pool.load()->threads.load();
+  pool = fresh;
 }
 
+// Kernels of several threads may be the first at once: they run without the interpreter lock.
 Pool& the_pool() {
-  if (!pool) {
+  Pool* made = pool.load(std::memory_order_acquire);
+  if (__builtin_expect(made != nullptr, 1)) return *made;
+  std::call_once(first_use, [] {
     pool = new Pool;
     pthread_atfork(nullptr, nullptr, after_fork);
-  }
-  return *pool;
+  });
+  return *pool.load();
 }
 
 }  // namespace

@@ -130,13 +130,16 @@ void tape_set_grad_fn(Tensor* t, Node* n, uint32_t output_nr) {
 static bool wrong_version(Node* n, Tensor* t, uint32_t expected, const char* what) {
   Ref name(node_name(n)), shape(size_object(t->sizes(), t->ndim));
   if (!name || !shape) return false;
-  Ref producer(t->grad_fn ? node_name(t->grad_fn) : PyUnicode_FromString("nothing recorded"));
-  if (!producer) return false;
+  // A result that was kept when its tensor got another history is a copy without one: its producer is this very node.
+  bool is_result = !t->grad_fn && !strcmp(what, "result");
+  Ref producer(t->grad_fn ? node_name(t->grad_fn) : is_result ? Py_NewRef(name.p) : nullptr);
+  Ref origin(producer ? PyUnicode_FromFormat(", output %u of %U,", t->output_nr, producer.p) : PyUnicode_FromString(""));
+  if (!origin) return false;
   PyErr_Format(PyExc_RuntimeError,
                "%U: one of the variables needed for gradient computation has been modified by an inplace operation: "
-               "`%s`, %s of shape %S, output %u of %U, is at version %u; expected version %u instead. Hint: "
+               "`%s`, %s of shape %S%U is at version %u; expected version %u instead. Hint: "
                "set_detect_anomaly(True) shows the forward call whose gradient could not be computed.",
-               name.p, what, info(t->dtype).name, shape.p, t->output_nr, producer.p, t->current_version(), expected);
+               name.p, what, info(t->dtype).name, shape.p, origin.p, t->current_version(), expected);
   return false;
 }
 

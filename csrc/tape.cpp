@@ -509,7 +509,7 @@ static Node* make_node(Overload* op, PyObject** args, Results& results, PyObject
     Py_DECREF(n);
     return nullptr;
   }
-  if (tls.anomaly) remember_stack(n);
+  if (anomaly_enabled) remember_stack(n);
   return n;
 }
 
@@ -518,7 +518,7 @@ static Node* make_node(Overload* op, PyObject** args, Results& results, PyObject
 static bool record_plainly(Overload* op, PyObject** args, Tensor* out, bool* ok) {
   auto* info = static_cast<TapeInfo*>(op->tape);
   size_t params = info->tensor_params.size();
-  if (params > 3 || info->has_lists || tls.saved_hooks || tls.anomaly || !is_differentiable(out->dtype)) return false;
+  if (params > 3 || info->has_lists || tls.saved_hooks || anomaly_enabled || !is_differentiable(out->dtype)) return false;
   Edge edges[3];
   uint64_t mask = 0;
   for (size_t k = 0; k < params; k++) {

@@ -341,9 +341,9 @@ static PyObject* py_set_inference(PyObject*, PyObject* on) {
   if (!truth(on, &tls.inference)) return nullptr;
   Py_RETURN_NONE;
 }
-static PyObject* py_is_anomaly(PyObject*, PyObject*) { return PyBool_FromLong(tls.anomaly); }
+static PyObject* py_is_anomaly(PyObject*, PyObject*) { return PyBool_FromLong(anomaly_enabled); }
 static PyObject* py_set_anomaly(PyObject*, PyObject* on) {
-  if (!truth(on, &tls.anomaly)) return nullptr;
+  if (!truth(on, &anomaly_enabled)) return nullptr;
   Py_RETURN_NONE;
 }
 static PyObject* py_vjp_needs(PyObject*, PyObject*) { return PyLong_FromUnsignedLongLong(engine_current_needs()); }

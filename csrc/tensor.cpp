@@ -136,6 +136,7 @@ void tensor_share_version(Tensor* from, Tensor* to) {
 }
 
 Tensor* tensor_alias(Tensor* base, const int64_t* sizes, const int64_t* strides, int ndim, int64_t offset, DType dtype) {
+  if (checked_numel(sizes, ndim) < 0) return bad_size(sizes, ndim), nullptr;   // repeated elements take no memory, but must be countable
   Tensor* t = tensor_alloc(TensorType, ndim);
   if (!t) return nullptr;
   t->storage = base->storage;

@@ -58,6 +58,7 @@ const DTypeInfo kDTypes[] = {
 static_assert(sizeof(kDTypes) / sizeof(kDTypes[0]) == static_cast<size_t>(DType::Count), "every dtype has its row");
 
 thread_local ThreadState tls;
+bool anomaly_enabled = false;
 
 PyTypeObject* DTypeType;
 PyTypeObject* DeviceType;
@@ -317,6 +318,12 @@ static PyObject* register_device(PyObject*, PyObject* args) {
   return PyLong_FromLong(num_devices++);
 }
 
+static PyObject* device_types(PyObject*, PyObject*) {
+  PyObject* names = PyTuple_New(num_devices);
+  for (int i = 0; names && i < num_devices; i++) PyTuple_SET_ITEM(names, i, PyUnicode_FromString(kDevices[i].name));
+  return names;
+}
+
 static PyObject* set_display_module(PyObject*, PyObject* name) {
   if (!PyUnicode_Check(name)) return PyErr_Format(PyExc_TypeError, "set_display_module: expected a str, got %s", Py_TYPE(name)->tp_name), nullptr;
   Py_SETREF(display_module, Py_NewRef(name));
@@ -327,6 +334,7 @@ static PyObject* get_display_module(PyObject*, PyObject*) { return Py_NewRef(dis
 
 static PyMethodDef functions[] = {{"set_display_module", set_display_module, METH_O, "name the module that reprs of dtypes, sizes and layouts show"},
                                   {"get_display_module", get_display_module, METH_NOARGS, "the module that reprs show"},
+                                  {"device_types", device_types, METH_NOARGS, "names of the device types, by their numbers"},
                                   {"register_device", register_device, METH_VARARGS, "number a new device type"}, {}};
 
 int init_types(PyObject* module) {

@@ -92,10 +92,11 @@ struct ThreadState {
   uint32_t keys = 0;             // active mode bits (Key)
   uint32_t excluded = 0;         // bits masked out while a handler runs below its own level
   bool saved_hooks = false;      // saved_tensors_hooks active: saving goes through Python
-  bool anomaly = false;
+  uint8_t default_device = 0;    // number of this thread's default device: plans made under others do not apply
   bool in_rule = false;          // a derivative rule or the engine itself calls ops: no __torch_function__
 };
 extern thread_local ThreadState tls;
+extern bool anomaly_enabled;     // of the whole process, as PyTorch's; read and written under the interpreter lock
 
 struct GradModeGuard {           // RAII: set grad mode, restore on exit
   bool previous;

@@ -2,8 +2,8 @@
 
 Enters: bytes under a name. Leaves: the same bytes in a later process. The folder is $RUSHLIGHT_CACHE, or
 $XDG_CACHE_HOME/rushlight, or ~/.cache/rushlight. Files are written to a temporary name and renamed, so that concurrent
-processes see whole files only; what they hold is for the caller to check. Refuses a folder that other users can write
-to. Failing to write costs speed in the next process, never an error here: the caller is told why.
+processes see whole files only; what they hold is for the caller to check. Refuses a folder, or a file, that anyone but
+its owner (this user or root) can write to, the owner's group included. Failing to write costs speed in the next process, never an error here: the caller is told why.
 
 The folder holds about $RUSHLIGHT_CACHE_SIZE bytes ("500M", "2G"; 1G unless set; 0 for no limit). Reading a file marks
 it as used, and once in a while a process that writes removes those not used for the longest time. Processes need no
@@ -51,12 +51,11 @@ def limit() -> int:
         return DEFAULT_LIMIT
 
 
-def is_private(where: str) -> bool:
-    """Whether only this user (or root) can change what is in the folder: some of it is code that will run."""
+def is_private(info: os.stat_result) -> bool:
+    """Whether only this user (or root) can change a folder or a file: some of what they hold is code that will run."""
     if not hasattr(os, "getuid"):
         return True
-    info = os.stat(where)
-    return info.st_uid in (os.getuid(), 0) and not info.st_mode & stat.S_IWOTH
+    return info.st_uid in (os.getuid(), 0) and not info.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
 def read(name: str) -> bytes | None:
@@ -64,11 +63,13 @@ def read(name: str) -> bytes | None:
     where = folder()
     path = os.path.join(where, name)
     try:
-        with open(path, "rb") as file:
-            data = file.read()
-            used = os.fstat(file.fileno()).st_mtime
-        if not is_private(where):
+        if not is_private(os.stat(where)):
             return None
+        with open(path, "rb") as file:
+            info = os.fstat(file.fileno())
+            if not is_private(info):
+                return None
+            data, used = file.read(), info.st_mtime
     except OSError:
         return None
     if time.time() - used > _MARK_AFTER_SECONDS:
@@ -85,10 +86,11 @@ def write(name: str, data: bytes) -> str | None:
     temporary = None
     try:
         os.makedirs(where, mode=0o700, exist_ok=True)
-        if not is_private(where):
-            return f"{where} can be written by other users"
+        if not is_private(os.stat(where)):
+            return f"{where} belongs to, or can be written by, other users or a group; `chmod go-w` makes it private"
         temporary = os.path.join(where, f"{_NEW}{name}-{os.getpid()}-{threading.get_ident()}")
-        with open(temporary, "wb") as file:
+        # Whatever the umask says: a file that the group could write would not be believed.
+        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
             file.write(data)
         os.replace(temporary, os.path.join(where, name))
         _look_after(where, len(data))

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import functools
 import os
-import threading
 import warnings
 from collections.abc import Callable
 
@@ -39,7 +38,6 @@ class Kernel:
 
 
 _LOADED: dict[bytes, Kernel] = {}
-_LOCK = threading.Lock()
 
 
 @functools.cache
@@ -73,9 +71,8 @@ def kernel(nest: Nest, make: Callable[[Nest], bytes], fresh: bool = False) -> Ke
         problem = disk_cache.write(key.hex(), pack(key, made))
         if problem:
             _warn_once(problem)
-    with _LOCK:
-        # Two threads may have made it; everyone must see one Kernel.
-        return _LOADED.setdefault(key, Kernel(nest.name, address, nest.params))
+    # Two threads may have made it; everyone must see one Kernel. One step for the interpreter: no lock to find held after a fork.
+    return _LOADED.setdefault(key, Kernel(nest.name, address, nest.params))
 
 
 def load_code(code: bytes) -> dict[str, int]:

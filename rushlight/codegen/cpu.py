@@ -7,13 +7,17 @@ Enters: IR text and a `Target`. Leaves: object bytes, assembly text, or PTX. Ref
 from __future__ import annotations
 
 import functools
+import os
 import threading
 
 import llvmlite.binding as llvm
 
 from .targets import Target, find_target
 
-_LOCK = threading.Lock()
+_LOCK = threading.RLock()
+# A child forked while another thread generates code would find the lock held for ever, and LLVM halfway: forks wait.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_LOCK.acquire, after_in_parent=_LOCK.release, after_in_child=_LOCK.release)
 
 
 @functools.cache

@@ -1,8 +1,9 @@
 """How to add a device: implement this class in a package of your own, and `register` an instance.
 
 A device implements kinds, never ops: it allocates, copies, turns a loop nest into something it can run (`load`) and
-runs it (`launch`). Every op that is generated then works. Ops that call a library (sorting, matrix products) compute on
-the host until `implementation` names a function of the device's own. Any number of devices can be registered at once.
+runs it (`launch`). Every op that is generated then works. Ops that call a library ask `implementation` first: without a
+function of the device's own matrix products run as a generated kernel, others (convolutions, decompositions, sorting) on
+the host, with one warning each. Any number of devices can be registered at once.
 
     class MyChip(Device):
         name = "mychip"
@@ -16,6 +17,8 @@ Addresses are integers and mean what the device wants them to mean; the core nev
 
 from __future__ import annotations
 
+import threading
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
@@ -34,7 +37,6 @@ class _Handlers(dict):
 
 
 handlers: dict[str, Device] = _Handlers()
-_default_device = _C.device("cpu")
 
 
 class Device:
@@ -97,8 +99,23 @@ class Device:
             self.launch(handle, moved, params, 0, rows, index)
 
     def implementation(self, op: str) -> Callable | None:
-        """This device's own function for a library op, called as f(out, *args); None: computed on the host."""
+        """This device's own function for a library op (matmul, convolution, linalg_qr, sort, ...), called as f(out, *args).
+
+        `out` is a tensor, or a tuple of them, to be filled. None: products run as a generated kernel; for other ops see `fall_back`.
+        """
         return None
+
+    host_fallback: ClassVar[bool] = True   # library ops the device lacks are computed on the host; False: they are refused
+
+    def fall_back(self, op: str) -> None:
+        """Called before a library op that the device lacks is computed on the host: says so once, or refuses."""
+        advice = f"Provide one from Device.implementation({op!r})"
+        if not self.host_fallback:
+            raise NotImplementedError(f"{op}: device '{self.name}' has no implementation. {advice}, or set host_fallback to compute on the host.")
+        told = self.__dict__.setdefault("_told", set())
+        if op not in told:
+            told.add(op)
+            warnings.warn(f"{op}: device '{self.name}' has no implementation, so it is computed on the host and copied back. {advice}.", RuntimeWarning, stacklevel=2)
 
     # Management -----------------------------------------------------------------------------------------------------------
 
@@ -139,40 +156,47 @@ def device_of(args: tuple) -> Any:
     return first or _C.device("cpu")
 
 
+class _Place(threading.local):
+    """A thread's default device, and those outside the `with device:` blocks it is in."""
+
+    device: Any = _C.device("cpu")
+
+    def __init__(self) -> None:
+        self.outside: list[Any] = []
+
+
+_place = _Place()
 _order: dict[str, int] = {"cpu": 0}   # default devices there have been: each keeps its plans
 
 
 def default_device() -> Any:
     """Where new tensors go when no device is named."""
-    return _default_device
+    return _place.device
 
 
 def placed() -> Any:
     """The default device, or None where that is the CPU: for functions that make tensors there unless told otherwise."""
-    return _default_device if _default_device.type != "cpu" else None
+    device = _place.device
+    return device if device.type != "cpu" else None
 
 
 def set_default_device(device: Any) -> None:
-    """Make `device` the place of new tensors; None means cpu."""
-    global _default_device
+    """Make `device` the place of this thread's new tensors; None means cpu."""
     chosen = _C.device("cpu" if device is None else device)
     _C.choose_plans(1, _order.setdefault(str(chosen), len(_order)))
-    _default_device = chosen
-
-
-_outside: list[Any] = []
+    _place.device = chosen
 
 
 def enter(device: Any) -> Any:
     """`with device:` makes it the default device until the block ends."""
-    _outside.append(_default_device)
+    _place.outside.append(_place.device)
     set_default_device(device)
     return device
 
 
 def leave(device: Any, *exc: object) -> None:
     """The end of `with device:`."""
-    set_default_device(_outside.pop())
+    set_default_device(_place.outside.pop())
 
 
 _C.device.__enter__, _C.device.__exit__ = enter, leave

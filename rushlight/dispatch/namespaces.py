@@ -6,12 +6,22 @@ Enters: attribute names. Leaves: namespaces and packets. Built-in ops are in `at
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from .. import _C
 from ..op import ops
 
 BUILTIN = ("aten", "rushlight", "prims")
+
+
+@cache
+def pytorch_overloads() -> dict[str, frozenset[str]]:
+    """Names of PyTorch's overloads, by op; "default" is not among them, since every op here has one of its own."""
+    from .overload_names import TEXT  # noqa: PLC0415 - few programs ask for an overload by name
+
+    pairs = [word.split(":") for word in TEXT.split()]
+    return {name: frozenset(labels.split(",")) for name, labels in pairs}
 
 
 class OpOverloadPacket:
@@ -35,7 +45,7 @@ class OpOverloadPacket:
         for overload, label in zip(found, _labels(found), strict=True):
             if label == name:
                 return overload
-        if self._namespace in BUILTIN:   # PyTorch's names of overloads that are one schema here
+        if self._namespace in BUILTIN and name in pytorch_overloads().get(self.__name__, ()):   # one schema here stands for several there
             return found[0]
         raise AttributeError(f"The underlying op of '{self}' has no overload name '{name}'. Overloads: {self.overloads()}")
 

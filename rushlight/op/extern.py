@@ -55,6 +55,8 @@ class Extern(OpDefinition):
         if device.type == "cpu":
             return self.cpu
         own = handlers[device.type].implementation(self.spec.name)
+        if own is None:
+            handlers[device.type].fall_back(self.spec.name)
         return own or self.through_host
 
     def through_host(self, out: Any, *args: Any) -> None:
@@ -65,9 +67,30 @@ class Extern(OpDefinition):
             target.copy_(source)
 
 
+def on_other_device(name: str, device: Any, args: tuple, compute: Any) -> Any:
+    """A library op on a plugged-in device: by the device's own function, or by `compute` on the host, copied back.
+
+    The outputs that the device's function fills are those that `compute` makes of meta tensors.
+    """
+    own = handlers[device.type].implementation(name)
+    if own is None:
+        handlers[device.type].fall_back(name)
+        return _moved(compute(*_moved(args, "cpu")), device)
+    shapes = compute(*_moved(args, "meta"))
+    outs = _moved(shapes, device, lambda t, place: _C.empty(tuple(t.shape), t.stride(), t.dtype, place))
+    own(outs, *args)
+    return outs
+
+
+def _moved(value: Any, place: Any, move: Any = None) -> Any:
+    """Tensors, those in lists and tuples (named ones too) included, at another place."""
+    if isinstance(value, _C.Tensor):
+        return move(value, place) if move else value.to(place)
+    if isinstance(value, (list, tuple)):
+        parts = [_moved(x, place, move) for x in value]
+        return tuple(parts) if type(value) is tuple else type(value)(parts)
+    return value
+
+
 def _to_host(a: Any) -> Any:
-    if isinstance(a, _C.Tensor):
-        return a.to("cpu")
-    if isinstance(a, (list, tuple)):
-        return type(a)(_to_host(x) for x in a)
-    return a
+    return _moved(a, "cpu")

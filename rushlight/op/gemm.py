@@ -15,6 +15,7 @@ from typing import Any
 from .. import _C
 from ..codegen import panels, tile_packs, tiles, transpose
 from ..codegen.targets import machine, vector_bits
+from ..devices import handlers
 from ..loops import expr
 from ..loops.nest import For, Nest, Store, operands, pointwise_nest, reduction, rows
 from ..loops.record import Record
@@ -79,14 +80,16 @@ class Matrix(Record):
 def steps(
     code: str, device: Any, a: Matrix, b: Matrix, c: Matrix, m: int, n: int, k: int, batch: int = 1, alpha: float = 1.0, beta: float = 0.0
 ) -> list[tuple] | None:
-    """Steps computing c = alpha * a @ b + beta * c, or None if a layout needs a copy first."""
+    """Steps computing c = alpha * a @ b + beta * c, or None if a layout needs a copy first, or the device has its own matmul."""
     if device.type == "meta" or not (batch and m and n):
         return []
+    if device.type != "cpu" and handlers[device.type].implementation("matmul") is not None:
+        return None
     if device.type == "cpu" and code in ("f32", "f64") and n >= 8 and 0 < m * n * k <= IN_CACHE:
         made = panel_step(code, a, b, c, m, n, k, batch, alpha, beta)
         if made is not None:
             return [made]
-    if (m * n * k <= SMALL and c.col == 1) or code not in ("f32", "f64", "c64", "c128"):
+    if (m * n * k <= SMALL and c.col == 1) or code not in ("f32", "f64", "c64", "c128") or device.type != "cpu":
         if alpha == 1.0 and beta in (0.0, 1.0):
             return [generated(code, device, a, b, c, m, n, k, batch, beta)]
     if code not in ("f32", "f64", "c64", "c128") or device.type != "cpu":

@@ -188,7 +188,7 @@ class Indexed(OpDefinition):
         return _C.Plan(inputs, device, slots, [step], True, None, self.raiser(prepared) if checked else None)
 
     def raiser(self, args: tuple) -> Any:
-        shapes = tuple(_Shape(a) if isinstance(a, _C.Tensor) else a for a in args)
+        shapes = tuple([_without_data(a) for a in args])
 
         def on_error(code: int) -> None:
             raise self.index_error(*decode_error(code), shapes)
@@ -261,6 +261,13 @@ class _Shape:
 
     def __init__(self, t: Any) -> None:
         self.shape, self.dtype, self.ndim = tuple(t.shape), t.dtype, t.ndim
+
+
+def _without_data(a: Any) -> Any:
+    """An argument as error messages see it: plans are kept, and must keep no tensor of the caller's alive."""
+    if isinstance(a, _C.Tensor):
+        return _Shape(a)
+    return [_without_data(x) for x in a] if isinstance(a, (list, tuple)) else a
 
 
 def depends(check: Check, name: str) -> bool:

@@ -19,7 +19,7 @@ from ..loops import expr
 from ..loops.nest import Assign, Check, For, Local, Nest, Store, operands, rows
 from ..loops.record import Record
 from .definition import KIND_PLANNED
-from .extern import Extern
+from .extern import Extern, on_other_device
 from .gemm import blas_kernels
 from .pointwise import check_devices, compile_for, device_of
 from .results import result_type
@@ -302,14 +302,12 @@ class Lapack(Extern):
         return all(one_stride(tuple(args[i].shape[: args[i].ndim - c]), tuple(args[i].stride()[: args[i].ndim - c])) is not None for i, c in self.batched)
 
     def run(self, *args: Any) -> Any:
-        """Operands no program can read are made dense; tensors of other devices are computed on the host."""
+        """Operands no program can read are made dense; other devices are asked, or the host computes."""
         device = device_of(args)
         if device.type in ("cpu", "meta"):
             dense = tuple(a.contiguous() if isinstance(a, _C.Tensor) else a for a in args)
             return self.plan(dense)(*(a for a in dense if isinstance(a, _C.Tensor)))
-        host = tuple(a.to("cpu") if isinstance(a, _C.Tensor) else a for a in args)
-        made = self.run(*host)
-        return made.to(device) if isinstance(made, _C.Tensor) else type(made)([m.to(device) for m in made])
+        return on_other_device(self.spec.name, device, args, self.run)
 
 
 # --- arguments ----------------------------------------------------------------------------------------------------------------

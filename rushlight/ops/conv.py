@@ -31,6 +31,7 @@ from ..op.convolve import (
     weight_steps,
 )
 from ..op.definition import KIND_PLANNED
+from ..op.extern import on_other_device
 from ..op.indexed import copy_steps
 from ..op.levels import behind
 from ..op.pointwise import check_devices
@@ -192,8 +193,7 @@ class Convolution(Extern):
         window, extra = self.checked(input, weight, bias, *rest)
         again = functools.partial(find_op("convolution"), stride=stride, padding=padding, dilation=dilation, transposed=transposed, output_padding=output_padding, groups=groups)
         if input.device.type != "cpu":
-            host = again(input.cpu(), weight.cpu(), None if bias is None else bias.cpu())
-            return host.to(input.device)
+            return on_other_device("convolution", input.device, (input, weight, bias, *rest), find_op("convolution"))
         if input.dtype in _HALF:
             wide = again(input.to(_C.float32), weight.to(_C.float32), None if bias is None else bias.to(_C.float32))
             return wide.to(input.dtype)
@@ -363,7 +363,7 @@ class ConvolutionWeight(Extern):
         if not grad.numel():
             return grad.new_zeros((grad.shape[1], input.shape[1] // groups, *kernel_size))
         if grad.device.type != "cpu":
-            return own(grad.cpu(), input.cpu(), *rest).to(grad.device)
+            return on_other_device("_convolution_weight", grad.device, (grad, input, *rest), own)
         if grad.dtype in _HALF:
             return own(grad.to(_C.float32), input.to(_C.float32), *rest).to(grad.dtype)
         if grad.is_complex():

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .. import _C, op
+from ..devices import handlers
 from ..loops import expr
 from ..loops.nest import pointwise_nest
 from ..op import Composite, Extern, find_op
@@ -82,6 +83,11 @@ def on_tiles(a: Any, work: int, count: int) -> bool:
     return a.dtype is _C.bfloat16 and work >= (TILED if count == 1 else BATCH_TILED) and count <= 64 and a.device.type == "cpu" and has_tiles()
 
 
+def own_product(name: str, device: Any) -> Any:
+    """The function that a plugged-in device has for a product; None on the host, and where the generated kernel serves."""
+    return None if device.type in ("cpu", "meta") else handlers[device.type].implementation(name)
+
+
 class _Product(Extern):
     """What products share: they are planned, so that the core replays the library call."""
 
@@ -106,6 +112,8 @@ class _Product(Extern):
     def product(self, a: Any, b: Any) -> Any:
         """Plan of a @ b for any number of dimensions; None when an operand must be copied first."""
         check_product(self.name, a, b)
+        if own_product(self.spec.name, a.device) is not None:
+            return None
         left, right = (1, *a.shape) if a.ndim == 1 else tuple(a.shape), (*b.shape, 1) if b.ndim == 1 else tuple(b.shape)
         m, k, n = left[-2], left[-1], right[-1]
         batch = broadcast_batch(self.name, left[:-2], right[:-2])
@@ -125,7 +133,7 @@ class _Product(Extern):
                 return None
             slots = [("new", a.dtype, shape, None, -1, 0), *(("temp", a.dtype, (s,), None, -1, 0) for s in made[1])]
             return _C.Plan(2, a.device, slots, made[0])
-        if a.dtype in _HALF and m * n * k > 4096:
+        if a.dtype in _HALF and m * n * k > 4096 and a.device.type == "cpu":
             return None
         slots = [("new", a.dtype, shape, None, -1, 0)]
         packed = packed_steps(a.dtype.code, a.device, am, bm, out, m, n, k, 3) if count == 1 else None
@@ -145,6 +153,12 @@ class _Product(Extern):
     def run(self, a: Any, b: Any) -> Any:
         """Operands the kernels cannot read are made dense; half types are multiplied in single precision."""
         check_product(self.name, a, b)
+        own = own_product(self.spec.name, a.device)
+        if own is not None:
+            batch = broadcast_batch(self.name, tuple(a.shape[:-2]), tuple(b.shape[:-2]))
+            out = a.new_empty((*batch, *(a.shape[-2:-1]), *(b.shape[-1:] if b.ndim > 1 else ())))
+            own(out, a, b)
+            return out
         if a.dtype in _HALF and a.shape[-1] and a.device.type == "cpu":
             if on_tiles(a, a.shape[-2] * b.shape[-1] * a.shape[-1] if min(a.ndim, b.ndim) > 1 else 0, 1):
                 dense = a.contiguous(), b.contiguous()

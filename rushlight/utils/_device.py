@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import _C
-from ..devices import default_device, set_default_device
 from ..op import published
 from ._contextlib import context_decorator
 
@@ -21,15 +20,13 @@ class DeviceContext:
 
     def __init__(self, device: Any) -> None:
         self.device = _C.device(device)
-        self._outside: list[Any] = []
 
     def __enter__(self) -> DeviceContext:
-        self._outside.append(default_device())
-        set_default_device(self.device)
+        self.device.__enter__()
         return self
 
     def __exit__(self, *exc: object) -> None:
-        set_default_device(self._outside.pop())
+        self.device.__exit__(*exc)
 
 
 def _device_constructors() -> set[Any]:

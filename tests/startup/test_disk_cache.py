@@ -23,6 +23,7 @@ def folder(tmp_path: Path, monkeypatch) -> Path:
 def put(folder: Path, name: str, age: float, size: int = 10) -> Path:
     path = folder / name
     path.write_bytes(b"x" * size)
+    path.chmod(0o600)   # whatever the umask
     os.utime(path, (time.time() - age,) * 2)
     return path
 
@@ -87,3 +88,30 @@ def test_no_limit_removes_nothing(folder: Path, monkeypatch) -> None:
     monkeypatch.setattr(disk_cache, "trim", lambda *args: pytest.fail("nothing may be removed"))
     for i in range(5):
         disk_cache.write(f"k{i}", b"x")
+
+
+@pytest.mark.parametrize("mode", [0o770, 0o720, 0o777, 0o702])
+def test_a_folder_that_others_may_write_is_not_believed(folder: Path, mode: int) -> None:
+    put(folder, "old", age=1)
+    folder.chmod(mode)
+    assert disk_cache.read("old") is None
+    assert "chmod go-w" in disk_cache.write("new", b"data")
+    assert [p.name for p in folder.iterdir()] == ["old"]
+    folder.chmod(0o755)
+    assert disk_cache.read("old") and disk_cache.write("new", b"data") is None
+
+
+@pytest.mark.parametrize("mode", [0o660, 0o620, 0o602, 0o666])
+def test_a_file_that_others_may_write_is_not_believed(folder: Path, mode: int) -> None:
+    put(folder, "one", age=1).chmod(mode)
+    assert disk_cache.read("one") is None
+    assert disk_cache.write("one", b"again") is None and disk_cache.read("one") == b"again"
+
+
+def test_what_is_written_is_believed_under_any_umask(folder: Path) -> None:
+    before = os.umask(0o002)
+    try:
+        assert disk_cache.write("one", b"data") is None
+    finally:
+        os.umask(before)
+    assert disk_cache.read("one") == b"data"
