@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import sys
+import threading
 import types
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -27,9 +28,29 @@ def default_torch_function(cls: type, func: Callable, types: Iterable[type], arg
     """Run the op on the tensors as they are; results become instances of the subclass."""
     if not all(issubclass(cls, t) for t in types):
         return NotImplemented
-    with DisableTorchFunctionSubclass():
-        result = func(*args, **(kwargs or {}))
+    call = (id(func), *map(id, args))
+    if call in _calls.running:   # a function that is not ours brings our tensors back here, for ever
+        raise TypeError(
+            f"{getattr(func, '__name__', func)}: a function of another library was given tensors of Rushlight. "
+            "Convert them first, with that library's from_dlpack, or call Rushlight's function."
+        )
+    _calls.running.append(call)
+    try:
+        with DisableTorchFunctionSubclass():
+            result = func(*args, **(kwargs or {}))
+    finally:
+        _calls.running.pop()
     return convert(result, cls)
+
+
+class _Calls(threading.local):
+    """Functions that this thread runs on behalf of `default_torch_function`."""
+
+    def __init__(self) -> None:
+        self.running: list[tuple[int, ...]] = []
+
+
+_calls = _Calls()
 
 
 def convert(result: Any, cls: type) -> Any:

@@ -103,6 +103,8 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
     needed = (offset + size.numel()) * self.itemsize if size.numel() else 0
     had = memory.nbytes()
     if needed > had:
+        if needed >= 1 << 63:
+            raise RuntimeError(f"resize_: sizes {list(size)} are too large: the storage size calculation overflowed")
         memory.resize_(needed)
     self._set_storage(memory, offset, size, shape.strides_for(size, order))
     if needed > had and must_fill_memory():

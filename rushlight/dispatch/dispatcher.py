@@ -172,6 +172,12 @@ def public_args(overload: Any, args: tuple) -> tuple[tuple, dict[str, Any]]:
     return tuple(a for _, a in positional), named
 
 
+@functools.cache
+def is_foreign_tensor(cls: type) -> bool:
+    """Whether instances are tensors of an installed PyTorch: their overrides would hand our function back to us, for ever."""
+    return any(base.__name__ in ("Tensor", "TensorBase") and base.__module__.partition(".")[0] == "torch" for base in cls.__mro__)
+
+
 def overloaded_types(tensors: list[Tensor]) -> list[Tensor]:
     """One tensor per type that overrides `__torch_function__`, subclasses before their bases."""
     found: list[Tensor] = []
@@ -179,6 +185,11 @@ def overloaded_types(tensors: list[Tensor]) -> list[Tensor]:
         cls = type(t)
         if cls is Tensor or any(type(f) is cls for f in found):
             continue
+        if not issubclass(cls, Tensor) and is_foreign_tensor(cls):
+            raise TypeError(
+                f"got a tensor of PyTorch ({cls.__module__}.{cls.__qualname__}) beside tensors of Rushlight. "
+                "Convert it first: rushlight.from_dlpack(x), or torch.from_dlpack(x) for the other way."
+            )
         if cls.__torch_function__ is _C._disabled_torch_function_impl:
             continue
         at = next((i for i, f in enumerate(found) if issubclass(cls, type(f))), len(found))

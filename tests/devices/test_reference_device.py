@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import pytest
 
 import rushlight as torch
@@ -130,3 +132,109 @@ def test_null_device_records_kernels():
     x = torch.ones(4, device="null")
     x + x
     assert any("add" in text for text in null.launched)
+
+
+# --- ops that call libraries ----------------------------------------------------------------------------------------------
+
+
+class Asked(ReferenceDevice):
+    """A device that has functions of its own for some library ops, and notes what it was asked for."""
+
+    def __init__(self, name: str, has: tuple[str, ...]) -> None:
+        super().__init__(name)
+        self.has, self.asked, self.ran = has, [], []
+
+    def implementation(self, op: str):
+        self.asked.append(op)
+        return self.own(op) if op in self.has else None
+
+    def own(self, op: str):
+        def run(out, *args):
+            self.ran.append(op)
+            host = getattr(torch, op) if hasattr(torch, op) else torch.ops.aten.__getattr__(op)
+            made = host(*[a.cpu() if isinstance(a, torch.Tensor) else a for a in args])
+            for target, source in zip(out, made, strict=True) if isinstance(out, tuple) else ((out, made),):
+                target.copy_(source)
+
+        return run
+
+
+ASKED = Asked("askeddev", ("matmul", "convolution", "linalg_qr"))
+register(ASKED)
+STRICT = ReferenceDevice("strictdev")
+STRICT.host_fallback = False
+register(STRICT)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "bfloat16", "int64"])
+@pytest.mark.parametrize("shapes", [((40, 50), (50, 60)), ((3, 40, 33), (33, 35)), ((2, 40, 40), (2, 40, 40)), ((70,), (70,)), ((64, 64), (64,))])
+def test_products_of_any_size_run_as_generated_kernels(dtype, shapes):
+    x, y = (sample(*s, dtype=getattr(torch, dtype)) for s in shapes)
+    made = x.to("refdev") @ y.to("refdev")
+    assert made.device.type == "refdev"
+    wide = torch.complex128 if dtype == "complex64" else torch.float64
+    assert torch.allclose(made.cpu().to(wide), x.to(wide) @ y.to(wide), rtol=2e-2 if dtype == "bfloat16" else 1e-4, atol=1e-3 if dtype != "bfloat16" else 0.5)
+
+
+def test_products_of_strided_operands_and_sums():
+    x, y = sample(60, 50), sample(60, 45)
+    turned = x.to("refdev").t() @ y.to("refdev")
+    assert torch.allclose(turned.cpu(), x.t() @ y, rtol=1e-4, atol=1e-4)
+    bias = sample(45)
+    added = torch.addmm(bias.to("refdev"), x.t().to("refdev"), y.to("refdev"), beta=0.5, alpha=2.0)
+    assert torch.allclose(added.cpu(), torch.addmm(bias, x.t(), y, beta=0.5, alpha=2.0), rtol=1e-4, atol=1e-4)
+    weight = sample(45, 50)
+    applied = torch.nn.functional.linear(x.to("refdev"), weight.to("refdev"), bias.to("refdev"))
+    assert torch.allclose(applied.cpu(), torch.nn.functional.linear(x, weight, bias), rtol=1e-4, atol=1e-4)
+
+
+def test_a_device_is_asked_before_the_host():
+    x, y = sample(40, 40), sample(40, 40)
+    ASKED.ran.clear()
+    product = x.to("askeddev") @ y.to("askeddev")
+    conv = torch.nn.functional.conv2d(x.to("askeddev").view(1, 1, 40, 40), y.to("askeddev")[:3, :3].reshape(1, 1, 3, 3))
+    q, r = torch.linalg.qr(x.to("askeddev"))
+    assert ASKED.ran == ["matmul", "convolution", "linalg_qr"]
+    assert torch.allclose(product.cpu(), x @ y, atol=1e-3) and conv.device.type == "askeddev"
+    assert torch.allclose((q @ r).cpu(), x, atol=1e-3)
+
+
+def test_falling_back_to_the_host_is_said_once():
+    device = ReferenceDevice("quietdev")
+    register(device)
+    x = (sample(5, 5) + 9 * torch.eye(5)).to("quietdev")
+    with pytest.warns(RuntimeWarning, match="linalg_.*device 'quietdev' has no implementation"):
+        first = torch.linalg.inv(x)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        again = torch.linalg.inv(x)
+    assert torch.equal(first.cpu(), again.cpu())
+    with pytest.warns(RuntimeWarning, match="convolution: device 'quietdev'"):
+        torch.nn.functional.conv1d(x.view(1, 5, 5), x[:, :, None])
+
+
+def test_a_device_may_refuse_the_host():
+    with pytest.raises(NotImplementedError, match="strictdev"):
+        torch.linalg.inv(torch.eye(3).to("strictdev"))
+    assert (torch.eye(40).to("strictdev") @ torch.ones(40, 40).to("strictdev")).cpu().sum().item() == 1600
+
+
+def test_a_registered_meta_kernel_leaves_other_devices_alone():
+    calls = []
+
+    def own(self, other, *, alpha=1):
+        calls.append(self.device.type)
+        return self.new_empty(self.shape)
+
+    lib = torch.library.Library("aten", "IMPL")
+    lib.impl("add.Tensor", own, "Meta")
+    try:
+        overload = torch.ops.aten.add.Tensor
+        numbers = {name: i for i, name in enumerate(torch._C.device_types())}
+        assert not overload.overridden >> numbers["cpu"] & 1 and overload.overridden >> numbers["meta"] & 1
+        assert (torch.ones(2) + torch.ones(2)).tolist() == [2, 2] and calls == []
+        assert (torch.ones(2, device="meta") + torch.ones(2, device="meta")).is_meta and calls == ["meta"]
+        assert (torch.ones(2).to("refdev") + 1).cpu().tolist() == [2, 2] and calls == ["meta"]
+    finally:
+        lib._destroy()
+    assert not torch.ops.aten.add.Tensor.overridden

@@ -461,9 +461,29 @@ class Module(State, Hooks):
         return ""
 
     def __repr__(self) -> str:
+        """Children before their parents, without recursion: modules may be nested more deeply than Python calls."""
+        texts: dict[int, str] = {}
+        waiting: list[tuple[Any, bool]] = [(self, False)]
+        around: set[int] = set()
+        while waiting:
+            module, has_children_shown = waiting.pop()
+            if has_children_shown:
+                around.discard(id(module))
+                texts[id(module)] = module._own_repr(texts)
+            elif id(module) in around:
+                raise RecursionError(f"{type(module).__name__} contains itself: it cannot be shown")
+            elif module is not self and getattr(type(module), "__repr__", None) is not Module.__repr__:
+                texts[id(module)] = repr(module)
+            elif id(module) not in texts:
+                around.add(id(module))
+                waiting.append((module, True))
+                waiting += [(child, False) for child in reversed(module._modules.values())]
+        return texts[id(self)]
+
+    def _own_repr(self, texts: dict[int, str]) -> str:
         extra = self.extra_repr()
         lines = extra.split("\n") if extra else []
-        children = [f"({name}): {_addindent(repr(module), 2)}" for name, module in self._modules.items()]
+        children = [f"({name}): {_addindent(texts[id(module)], 2)}" for name, module in self._modules.items()]
         body = lines[0] if len(lines) == 1 and not children else "\n  " + "\n  ".join(lines + children) + "\n" if lines + children else ""
         return f"{self._get_name()}({body})"
 

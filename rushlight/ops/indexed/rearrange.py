@@ -238,9 +238,13 @@ def positions_of(repeats: Any) -> Any:
     counts = repeats.to("cpu").contiguous().numpy()
     if (counts < 0).any():
         raise RuntimeError("repeats can not be negative")
-    made = np.repeat(np.arange(len(counts), dtype=np.int64), counts)
-    out = _C.empty(made.shape, None, _C.int64, _C.device("cpu"))
-    out.numpy()[...] = made
+    # NumPy neither counts with care nor survives what does not fit: the sum is exact where it could wrap.
+    may_wrap = len(counts) and int(counts.max()) > 2**62 // len(counts)
+    total = sum(counts.tolist()) if may_wrap else int(counts.sum(dtype=np.int64))
+    if total >= 2**60:
+        raise RuntimeError(f"repeat_interleave: the repeats add up to {total}: the storage size calculation overflowed")
+    out = _C.empty((total,), None, _C.int64, _C.device("cpu"))
+    out.numpy()[...] = np.repeat(np.arange(len(counts), dtype=np.int64), counts)
     out = out.to(repeats.dtype) if repeats.dtype is not _C.int64 else out
     return out if repeats.device.type == "cpu" else out.to(repeats.device)
 

@@ -45,12 +45,19 @@ class BitwiseXor(Pointwise):
         return x ^ y
 
 
+class NoBitsError(TypeError, NotImplementedError):
+    """PyTorch raises TypeError for `~x` and NotImplementedError for `bitwise_not(x)`: one op here, so this is both."""
+
+
 class BitwiseNot(Pointwise):
     """Every bit flipped; logical for booleans."""
 
     schema = "bitwise_not(Tensor input) -> Tensor"
     dunder = ("__invert__",)
-    refuse = ("float", "complex")
+
+    def check(self, input):
+        if input.dtype.is_floating_point or input.dtype.is_complex:
+            raise NoBitsError(f"bitwise_not: `~` flips the bits of integers and booleans, got {input.dtype.name}. Use logical_not() or a comparison.")
 
     def expr(self, s, x):
         return ~x
