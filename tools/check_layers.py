@@ -248,7 +248,7 @@ def check_test_names() -> Iterator[str]:
     """pytest imports test files by their bare name, so two of one name cannot be collected together."""
     seen: dict[str, Path] = {}
     for path in sorted((ROOT / "tests").rglob("*.py")):
-        if path.name in ("__init__.py", "conftest.py") or (path.parent / "__init__.py").exists():
+        if path.name in ("__init__.py", "__main__.py", "conftest.py") or (path.parent / "__init__.py").exists():
             continue
         if path.name in seen:
             yield f"{place(path)}: {place(seen[path.name])} has the same name, and pytest would refuse one of them"

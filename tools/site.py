@@ -1,4 +1,4 @@
-"""A hook of mkdocs: writes the reference pages from the registry, and the table of environment variables.
+"""A hook of mkdocs: writes the reference pages from the registry.
 
 Enters: an importable rushlight. Leaves: in-memory pages `reference/*.md` (ops by namespace, layers, optimizers) that the
 site builder renders like those on disk, so nothing generated is committed. Run by `mkdocs build`; see mkdocs.yml.

@@ -43,3 +43,9 @@ def test_the_language_model_is_trained_saved_and_fine_tuned(tmp_path: Path) -> N
 def test_digits_are_recognised(tmp_path: Path) -> None:
     pytest.importorskip("sklearn")
     assert "accuracy 9" in run_example(tmp_path, "mnist.py", "--epochs", "3").splitlines()[-1]
+
+
+def test_the_page_of_environment_variables_has_the_table_of_the_code() -> None:
+    from rushlight import environment
+
+    assert environment.table() in (DOCS / "environment.md").read_text(encoding="utf-8"), "write environment.table() into docs/environment.md"
