@@ -14,7 +14,23 @@ static PyObject* keep_symbols(PyObject*, PyObject* on) {
   return PyBool_FromLong(before);
 }
 
-static PyMethodDef functions[] = {{"keep_symbols", keep_symbols, METH_O, "keep_symbols(on): whether plans made now may have symbolic sizes; returns what was set before"}, {}};
+static PyObject* layout_hook = nullptr;
+
+PyObject* ask_behind(PyObject* tensor, const char* question) {
+  if (!layout_hook) return nullptr;
+  PyObject* answer = PyObject_CallFunction(layout_hook, "Os", tensor, question);
+  if (answer != Py_None) return answer;
+  Py_DECREF(answer);
+  return nullptr;
+}
+
+static PyObject* set_layout_hook(PyObject*, PyObject* hook) {
+  Py_XSETREF(layout_hook, Py_NewRef(hook));
+  Py_RETURN_NONE;
+}
+
+static PyMethodDef functions[] = {{"set_layout_hook", set_layout_hook, METH_O, "callable(tensor, question): the layout of a tensor of a function transform, or None"},
+                                  {"keep_symbols", keep_symbols, METH_O, "keep_symbols(on): whether plans made now may have symbolic sizes; returns what was set before"}, {}};
 
 int init_symbolic(PyObject* module) {
   static PyType_Slot slots[] = {{0, nullptr}};

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "call.h"
+#include "symbolic.h"
 
 namespace rl {
 
@@ -399,6 +400,10 @@ struct Results {
 static PyObject* meta_to_save(PyObject* value) {
   if (Py_TYPE(value) != TensorType && PyObject_HasAttrString(as_object(Py_TYPE(value)), "_tape_meta"))
     return PyObject_CallMethod(value, "_tape_meta", nullptr);
+  if (__builtin_expect(as_tensor(value)->keys & kKeyFunctorch, 0)) {
+    PyObject* answer = ask_behind(value, "meta");
+    if (answer || PyErr_Occurred()) return answer;
+  }
   return tensor_meta(as_tensor(value));
 }
 

@@ -10,6 +10,7 @@
 #include "index.h"
 #include "protocol.h"
 #include "tape.h"
+#include "symbolic.h"
 
 namespace rl {
 
@@ -277,7 +278,17 @@ int read_ints(PyObject* seq, int64_t* out, int max, const char* what) {
 
 // --- attributes -----------------------------------------------------------------------------------------------------
 
-static PyObject* get_shape(PyObject* self, void*) { return size_object(as_tensor(self)->sizes(), as_tensor(self)->ndim); }
+// Answers with what a function transform's tensor stands for, where that has symbolic sizes.
+#define RL_ASK_BEHIND(question)                                                        \
+  if (__builtin_expect(as_tensor(self)->keys & kKeyFunctorch, 0)) {                     \
+    PyObject* answer = ask_behind(self, question);                                     \
+    if (answer || PyErr_Occurred()) return answer;                                     \
+  }
+
+static PyObject* get_shape(PyObject* self, void*) {
+  RL_ASK_BEHIND("shape");
+  return size_object(as_tensor(self)->sizes(), as_tensor(self)->ndim);
+}
 static PyObject* get_dtype(PyObject* self, void*) { return Py_NewRef(dtype_object(as_tensor(self)->dtype)); }
 static PyObject* get_device(PyObject* self, void*) { return device_object(as_tensor(self)->device); }
 static PyObject* get_ndim(PyObject* self, void*) { return PyLong_FromLong(as_tensor(self)->ndim); }
@@ -312,9 +323,15 @@ static int set_wrapped(PyObject* self, PyObject* value, void*) {
 static PyObject* get_layout(PyObject*, void*) { return Py_NewRef(strided_layout ? strided_layout : Py_None); }
 
 static PyObject* m_dim(PyObject* self, PyObject*) { return PyLong_FromLong(as_tensor(self)->ndim); }
-static PyObject* m_numel(PyObject* self, PyObject*) { return PyLong_FromLongLong(as_tensor(self)->numel); }
+static PyObject* m_numel(PyObject* self, PyObject*) {
+  RL_ASK_BEHIND("numel");
+  return PyLong_FromLongLong(as_tensor(self)->numel);
+}
 static PyObject* m_element_size(PyObject* self, PyObject*) { return get_itemsize(self, nullptr); }
-static PyObject* m_storage_offset(PyObject* self, PyObject*) { return PyLong_FromLongLong(as_tensor(self)->offset); }
+static PyObject* m_storage_offset(PyObject* self, PyObject*) {
+  RL_ASK_BEHIND("storage_offset");
+  return PyLong_FromLongLong(as_tensor(self)->offset);
+}
 static PyObject* m_data_ptr(PyObject* self, PyObject*) {
   Tensor* t = as_tensor(self);
   return PyLong_FromVoidPtr(t->storage->data ? t->data() : nullptr);
@@ -327,12 +344,20 @@ static PyObject* m_item(PyObject* self, PyObject*) { return tensor_item(as_tenso
 static PyObject* m_tolist(PyObject* self, PyObject*) { return tensor_to_list(as_tensor(self)); }
 static PyObject* m_untyped_storage(PyObject* self, PyObject*) { return storage_object(as_tensor(self)->storage); }
 static PyObject* m_is_channels_last(PyObject* self, PyObject*) {
+  RL_ASK_BEHIND("_is_channels_last");
   Tensor* t = as_tensor(self);
   return PyBool_FromLong(is_channels_last(t->sizes(), t->strides(), t->ndim));
 }
-static PyObject* m_is_contiguous(PyObject* self, PyObject*) { return PyBool_FromLong(as_tensor(self)->contiguous()); }
-static PyObject* m_is_dense(PyObject* self, PyObject*) { return PyBool_FromLong(as_tensor(self)->flags & kDenseNonOverlapping); }
+static PyObject* m_is_contiguous(PyObject* self, PyObject*) {
+  RL_ASK_BEHIND("_is_contiguous");
+  return PyBool_FromLong(as_tensor(self)->contiguous());
+}
+static PyObject* m_is_dense(PyObject* self, PyObject*) {
+  RL_ASK_BEHIND("_is_dense");
+  return PyBool_FromLong(as_tensor(self)->flags & kDenseNonOverlapping);
+}
 static PyObject* m_overlaps_itself(PyObject* self, PyObject*) {
+  RL_ASK_BEHIND("_overlaps_itself");
   Tensor* t = as_tensor(self);
   return PyBool_FromLong(has_internal_overlap(t->sizes(), t->strides(), t->ndim));
 }
@@ -368,6 +393,11 @@ static PyObject* size_or_stride(PyObject* self, PyObject* args, PyObject* kwargs
   PyObject* dim = Py_None;
   if (!PyArg_ParseTupleAndKeywords(args, kwargs, stride ? "|O:stride" : "|O:size", const_cast<char**>(names), &dim)) return nullptr;
   Tensor* t = as_tensor(self);
+  if (__builtin_expect(t->keys & kKeyFunctorch, 0)) {
+    Ref answer(ask_behind(self, stride ? "stride" : "shape"));
+    if (answer) return dim == Py_None ? answer.release() : PyObject_GetItem(answer.p, dim);
+    if (PyErr_Occurred()) return nullptr;
+  }
   const int64_t* values = stride ? t->strides() : t->sizes();
   if (dim == Py_None) return stride ? int_tuple(values, t->ndim) : size_object(values, t->ndim);
   int64_t d;
@@ -379,6 +409,10 @@ static PyObject* m_stride(PyObject* self, PyObject* args, PyObject* kwargs) { re
 
 static Py_ssize_t tensor_length(PyObject* self) {
   Tensor* t = as_tensor(self);
+  if (__builtin_expect(t->keys & kKeyFunctorch, 0)) {
+    Ref answer(ask_behind(self, "length"));
+    if (answer || PyErr_Occurred()) return answer ? PyNumber_AsSsize_t(answer.p, PyExc_OverflowError) : -1;
+  }
   if (t->ndim == 0) {
     PyErr_SetString(PyExc_TypeError, "len() of a 0-d tensor");
     return -1;
@@ -664,6 +698,11 @@ static PyObject* py_disabled(PyObject*, PyObject*) {
 static PyObject* py_view_strides(PyObject*, PyObject* args) {
   PyObject *tensor, *sizes;
   if (!PyArg_ParseTuple(args, "O!O", TensorType, &tensor, &sizes)) return nullptr;
+  if (as_tensor(tensor)->keys & kKeyFunctorch) {
+    Ref behind(ask_behind(tensor, "self"));
+    if (behind) return PyObject_CallMethod(behind.p, "_view_strides", "(O)", sizes);
+    if (PyErr_Occurred()) return nullptr;
+  }
   if (as_tensor(tensor)->keys && PyObject_HasAttrString(tensor, "_view_strides"))   // its sizes may be symbols
     return PyObject_CallMethod(tensor, "_view_strides", "(O)", sizes);
   int64_t s[kMaxDims], st[kMaxDims];

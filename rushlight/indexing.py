@@ -21,7 +21,7 @@ def get(self: Tensor, index: Any) -> Tensor:
         return answer
     if levels.state.stack and has_batched_number(index):
         return pick(self, index)
-    basic, indices = _C.split_index(self, index)
+    basic, indices = split(self, index)
     result = self if basic is None else _apply_basic(self, basic)
     return result if indices is None else take(result, indices)
 
@@ -32,7 +32,7 @@ def put(self: Tensor, index: Any, value: Any) -> None:
         return
     if levels.state.stack and has_batched_number(index):
         return place(self, index, value)
-    basic, indices = _C.split_index(self, index)
+    basic, indices = split(self, index)
     target = self if basic is None else _apply_basic(self, basic)
     if not isinstance(value, Tensor):
         value = _C.from_data(value, self.dtype, self.device)
@@ -40,6 +40,41 @@ def put(self: Tensor, index: Any, value: Any) -> None:
         assign(target, value)
     else:
         scatter(target, indices, value)
+
+
+def split(self: Tensor, index: Any) -> tuple[tuple | None, list | None]:
+    """(the basic part of an index, the index tensors); None for a part it does not have. Symbolic bounds are kept from the core, which would ask for their numbers."""
+    items = index if isinstance(index, tuple) else (index,)
+    if not any(_is_symbolic(item) for item in items):
+        return _C.split_index(self, index)
+    originals: dict[int, Any] = {}
+    shown = []
+    for item in items:
+        if _is_symbolic(item):
+            shown.append(slice(None))     # a slice that stands for it, known again by its identity
+            originals[id(shown[-1])] = item
+        else:
+            shown.append(item)
+    basic, indices = _C.split_index(self, tuple(shown))
+    found = tuple(originals.get(id(item), item) for item in basic)
+    if indices is not None:
+        for dim in reversed(_selected(self, found)):     # a number takes a dim away, the slice that stood for it did not
+            del indices[dim : dim + 1]
+    return found, indices
+
+
+def _selected(self: Tensor, basic: tuple) -> list[int]:
+    """Which dims, counted as if they stayed, symbolic numbers take away."""
+    named = sum(item is not None and item is not Ellipsis for item in basic)
+    dim, found = 0, []
+    for item in basic:
+        if isinstance(item, _C.SymbolicInt):
+            found.append(dim)
+        if item is Ellipsis:
+            dim += self.ndim - named
+        elif not isinstance(item, int):
+            dim += 1
+    return found
 
 
 # --- numbers that differ between the examples of a vmap ------------------------------------------------------------------------
@@ -114,8 +149,12 @@ def _apply_basic(t: Tensor, index: tuple) -> Tensor:
     return result.view(result.shape) if result is t else result
 
 
+def _is_symbolic(item: Any) -> bool:
+    return isinstance(item, _C.SymbolicInt) or (type(item) is slice and any(isinstance(v, _C.SymbolicInt) for v in (item.start, item.stop, item.step)))
+
+
 def _bounds(item: slice) -> tuple[int | None, int | None, int]:
-    start, stop, step = (None if v is None else int(v) for v in (item.start, item.stop, item.step))
+    start, stop, step = (v if v is None or isinstance(v, _C.SymbolicInt) else int(v) for v in (item.start, item.stop, item.step))
     return start, stop, 1 if step is None else step
 
 

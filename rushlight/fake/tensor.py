@@ -494,3 +494,53 @@ def _pin(a: Any) -> None:
     elif isinstance(a, (list, tuple)):
         for x in a:
             _pin(x)
+
+
+# --- tensors of function transforms ------------------------------------------------------------------------------------------
+
+
+def _layout_behind(t: Tensor) -> tuple | None:
+    """(sizes, strides, offset, the fake tensor) of what stands behind a function transform's tensor; None where its sizes are numbers."""
+    wrapped = getattr(t, "_wrapped", None)
+    if wrapped is None:
+        return (*t.symbolic, t) if isinstance(t, FakeTensor) and t.symbolic is not None else None
+    found = _layout_behind(wrapped.value)
+    if found is None or wrapped.dim < 0:
+        return found
+    sizes, strides, offset, source = found
+    rest = [d for d in range(len(sizes)) if d != wrapped.dim]
+    return tuple(sizes[d] for d in rest), tuple(strides[d] for d in rest), offset, source
+
+
+_QUESTIONS: dict[str, Callable[[tuple, tuple, Any, FakeTensor], Any]] = {
+    "shape": lambda sizes, strides, offset, source: Size(sizes),
+    "stride": lambda sizes, strides, offset, source: strides,
+    "numel": lambda sizes, strides, offset, source: math.prod(sizes),
+    "storage_offset": lambda sizes, strides, offset, source: offset,
+    "length": lambda sizes, strides, offset, source: int(sizes[0]),
+    "_is_contiguous": lambda sizes, strides, offset, source: geometry.is_contiguous(sizes, strides),
+    "_is_channels_last": lambda sizes, strides, offset, source: geometry.is_channels_last(sizes, strides),
+    "_is_dense": lambda sizes, strides, offset, source: geometry.is_dense(sizes, strides),
+    "_overlaps_itself": lambda sizes, strides, offset, source: geometry.overlaps_itself(sizes, strides),
+    "meta": lambda sizes, strides, offset, source: FakeMeta(source.detach(), sizes),
+    "self": lambda sizes, strides, offset, source: _Viewed(sizes, strides),
+}  # fmt: skip
+
+
+class _Viewed:
+    """Sizes and strides alone, to be asked for those of a view."""
+
+    def __init__(self, sizes: tuple, strides: tuple) -> None:
+        self.sizes, self.strides = sizes, strides
+
+    def _view_strides(self, new: Sequence[Any]) -> Any:
+        return geometry.view_strides(self.sizes, self.strides, new)
+
+
+def _answer_behind(t: Tensor, question: str) -> Any:
+    """What the core asks about the layout of a function transform's tensor: it holds hints, where sizes are symbols."""
+    layout = _layout_behind(t)
+    return None if layout is None or (question == "length" and not layout[0]) else _QUESTIONS[question](*layout)
+
+
+_C.set_layout_hook(_answer_behind)

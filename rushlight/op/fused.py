@@ -335,6 +335,8 @@ class Fused(OpDefinition):
         raise IndexError(f"{self.name}: index {index} is out of bounds for a row of {cols}")
 
     def program(self, args: tuple, tensors: list) -> CompiledRows:
+        if any(isinstance(n, _C.SymbolicInt) for a in args for n in (a if isinstance(a, (list, tuple)) else (a,))):
+            return CompiledRows(self, args, tensors)     # sizes that are symbols are no key: to hash them is to ask for them
         static = tuple(None if isinstance(a, _C.Tensor) else (type(a), tuple(a) if isinstance(a, list) else a) for a in args)
         key = (static, tuple((i, t.dtype.code) for i, t in tensors), self.main(args).device.type)
         cache = self.__dict__.setdefault("programs", {})

@@ -129,6 +129,8 @@ class EmptyPermuted(Factory):
 
 def _sequence_plan(name: str, count: int, dtype: Any, device: Any, compute: str, element: Any, numbers: list[Any]) -> Any:
     """A plan filling element i with element(i as `compute`, the numbers); numbers travel as run-time constants."""
+    if device.type == "meta":     # before the numbers, which may be symbolic, are looked at
+        return _C.Plan(0, device, [("new", dtype, (count,), None, -1, 0)], [])
     index = expr.var("i")
     loads = [expr.load(0, expr.const(k, "i64"), compute) for k in range(len(numbers))]
     value = expr.cast(element(index, *loads), dtype.code)

@@ -201,7 +201,7 @@ class SymbolTable:
 
     def decide(self, t: Truth) -> bool | None:
         """The answer for all sizes, if it is one."""
-        t = self.simplify(t)
+        t = self.reduced(t)
         if t.constant is not None:
             return t.constant
         if t in self._known:
@@ -215,6 +215,17 @@ class SymbolTable:
             return None if inner is None else not inner
         difference = t.difference if t.arguments else None
         return None if difference is None else self._compare(t.relation, difference)
+
+    def reduced(self, t: Truth) -> Truth:
+        """A comparison without the factors that all its terms share, where those are certainly positive; what equalities said put in."""
+        t = self.simplify(t)
+        d = t.difference if t.constant is None and t.arguments else None
+        if d is None or len(d.terms) < 2 or () in d.terms:
+            return t
+        first = next(iter(d.terms))
+        shared = [(a, min(dict(m).get(a, 0) for m in d.terms)) for a, _ in first]
+        shared = [(a, p) for a, p in shared if p and (least(of_atom(a), self.range_of_symbol) or 0) > 0]
+        return truth(t.relation, number(0), d.split(polynomial({tuple(shared): 1}))[0]) if shared else t
 
     def _compare(self, relation: str, d: Expression) -> bool | None:
         """`0 relation d`, where all sizes agree."""
@@ -239,7 +250,7 @@ class SymbolTable:
 
     def learn(self, t: Truth) -> None:
         """From now on `t` holds."""
-        t = self.simplify(t)
+        t = self.reduced(t)
         if t.constant is not None:
             return
         self.generation += 1
@@ -259,7 +270,7 @@ class SymbolTable:
 
     def _equate(self, d: Expression) -> None:
         """d == 0: one of its atoms becomes the others."""
-        chosen = self._solvable(d)
+        chosen = self._divisible(d) or self._solvable(d)
         if chosen is not None:
             self._replace(*chosen)
         else:
@@ -283,6 +294,17 @@ class SymbolTable:
                 self._bound(value - number(low))
             if high is not None and value.constant is None:
                 self._bound(number(high) - value)
+
+    def _divisible(self, d: Expression) -> tuple[Atom, Expression] | None:
+        """The remainder that is 0, where the equation is a == b * (a // b)."""
+        for q in d.atoms():
+            if q.name == "//":
+                top, bottom = q.arguments
+                gap = top - of_atom(q) * bottom
+                remainder = apply("%", top, bottom).sole_atom
+                if remainder is not None and (gap is d or -gap is d):
+                    return remainder, number(0)
+        return None
 
     def _solvable(self, d: Expression) -> tuple[Atom, Expression] | None:
         """An atom that an equation gives, with what it is: symbols without hints first, then the newest; operations only if they become a number."""
@@ -338,7 +360,7 @@ class SymbolTable:
         answer = self.decide(t)
         if answer is not None:
             return answer
-        t = self.simplify(t)
+        t = self.reduced(t)
         if _is_overflow_check(t):
             return bool(self.stand_in(t))
         if self.is_unbacked(t):
