@@ -166,6 +166,13 @@ class FakeTensor(Tensor):
         device = self.fake_device if _planning.active else _C.device(device)
         return self.fake_mode.wrap(bare, device, fresh(shape, strides) if _is_symbolic(shape) or _is_symbolic(strides or ()) else None)
 
+    def _example(self) -> FakeTensor:
+        """The first of a batch, along the first dim."""
+        bare = _C.shallow_copy(self, True, Tensor)
+        first = _C.alias(bare, tuple(bare.shape)[1:], bare.stride()[1:], bare.storage_offset(), bare.dtype)
+        layout = None if self.symbolic is None else (self.symbolic[0][1:], self.symbolic[1][1:], self.symbolic[2])
+        return self.fake_mode.wrap(first, self.fake_device, layout, self.extent)
+
     def _tape_copy(self) -> FakeTensor:
         """What the tape keeps of a result."""
         return self.detach()
@@ -384,6 +391,9 @@ class FakeTensorMode(TorchDispatchMode):
                 return r
             rule = shapes[at] if shapes is not None and at < len(shapes) else None
             at += 1
+            if rule is not None and not _matches(rule, r) and _is_unbacked(rule):     # what stands for a hidden size met a bound: the rule knows
+                r = _C.empty(_on_meta(rule[0]), _on_meta(rule[1]), r.dtype, META)
+                rule = (rule[0], rule[1], 0)
             symbolic = self.symbols_of(r, rule, args)
             made = self.wrap(r, device, symbolic, shared)
             return made.requires_grad_() if r.requires_grad else made

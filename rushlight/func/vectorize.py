@@ -62,7 +62,10 @@ def read_batch(in_dims: Any, args: tuple, func: Callable) -> tuple[int, list[int
     checked: list[int | None] = []
     for a, d in zip(flat_args, flat_dims, strict=True):
         checked.append(checked_dim(name, in_dims, a, d))
-    sizes = {a.shape[d] for a, d in zip(flat_args, checked, strict=True) if d is not None}
+    sizes: list[int] = []
+    for a, d in zip(flat_args, checked, strict=True):
+        if d is not None and not any(a.shape[d] is n or a.shape[d] == n for n in sizes):     # no set: symbolic sizes are compared, not hashed
+            sizes.append(a.shape[d])
     if not sizes:
         raise ValueError(f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): at least one input must be batched: every in_dim is None")
     if len(sizes) > 1:

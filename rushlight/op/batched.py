@@ -214,7 +214,10 @@ class BatchedView(Derived, View):
 
     def geometry(self, t: Any, *args: Any) -> Geometry | list[Geometry]:
         sizes, strides = tuple(t.shape), t.stride()
-        shown = _C.alias(t, sizes[1:], strides[1:], t.storage_offset(), t.dtype)
+        if t._keys and hasattr(t, "_example"):      # its sizes may be symbols
+            shown = t._example()
+        else:
+            shown = _C.alias(t, sizes[1:], strides[1:], t.storage_offset(), t.dtype)
         made = self.inner.geometry(shown, *args)
         return [self.with_batch(g, t) for g in made] if isinstance(made, list) else self.with_batch(made, t)
 

@@ -241,6 +241,13 @@ class SymbolTable:
         bound = least(d, self.range_of_symbol)
         if bound is not None and bound >= 0:
             return True
+        for q in d.atoms():      # -(a // b) is at least -a / b
+            factor = d.terms.get(((q, 1),), 0)
+            divisor = q.arguments[1].constant if q.name == "//" else None
+            if factor < 0 and divisor is not None and divisor > 1:
+                scaled = least((d - of_atom(q) * number(factor)) * number(divisor) + q.arguments[0] * number(factor), self.range_of_symbol)
+                if scaled is not None and scaled >= 0:
+                    return True
         for fact in self._facts:
             if fact.names & d.names:
                 bound = least(d - fact, self.range_of_symbol)
@@ -376,8 +383,19 @@ class SymbolTable:
         answer = self.decide(t)
         if answer is None and self.is_unbacked(self.simplify(t)):
             self._keep(self.simplify(t), self.deferred)
+            self._choose_stand_ins()
             return True
         return self.guard(t) if answer is None else answer
+
+    def _choose_stand_ins(self) -> None:
+        """Numbers that meet the checks made so far, where small ones do: calls without data then refuse nothing that the checks allow."""
+        for name in list(self.stand_ins):
+            checks = [g for g in self.deferred if name in g.truth.names]
+            for candidate in (self.stand_ins[name], 3, 2, 4, 5, 7, 8, 1, 0, *self.hints.values()):
+                values = {**self.stand_ins, **self.hints, name: candidate}
+                if all(g.truth.evaluate(values) for g in checks):
+                    self.stand_ins[name] = candidate
+                    break
 
     def _keep(self, t: Truth, where: list[Guard]) -> None:
         where.append(Guard(t, user_location()))

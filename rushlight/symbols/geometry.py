@@ -39,6 +39,11 @@ def is_contiguous(sizes: Sizes, strides: Sizes) -> bool:
     return _is_dense_in(range(len(sizes) - 1, -1, -1), sizes, strides)
 
 
+def is_surely_contiguous(sizes: Sizes, strides: Sizes) -> bool:
+    """Whether they are for all sizes; nothing is asked."""
+    return _is_surely(contiguous_strides(sizes), strides)
+
+
 def is_channels_last(sizes: Sizes, strides: Sizes) -> bool:
     """Whether the elements are dense with the channels innermost."""
     ndim = len(sizes)

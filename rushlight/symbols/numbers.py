@@ -363,9 +363,9 @@ def _simpler(name: str, parts: list[Expression], env: SymbolTable) -> Expression
         a, b = parts
         return a + b if name == "+" else a - b if name == "-" else a * b
     if len(parts) == 2 and name in ("max", "min"):
-        answer = env.decide(truth("<=", *parts))
-        if answer is not None:
-            return parts[1] if answer is (name == "max") else parts[0]
+        for low, high in (parts, parts[::-1]):
+            if env.decide(truth("<=", low, high)):
+                return high if name == "max" else low
     if name in ("//", "%") and env.decide(truth("and", truth("<=", number(0), parts[0]), truth("<", parts[0], parts[1]))):
         return number(0) if name == "//" else parts[0]
     if name == "%" and parts[1].constant is None and parts[1].sole_atom is None:
@@ -430,5 +430,8 @@ for _method, _name in (("lshift", "<<"), ("rshift", ">>"), ("and", "&"), ("or", 
 for _method, _name, _swap in (("eq", "==", False), ("ne", "!=", False), ("lt", "<", False), ("le", "<=", False), ("gt", "<", True), ("ge", "<=", True)):
     for _cls in (SymInt, SymFloat):
         setattr(_cls, f"__{_method}__", _relation(_name, _swap))
+
+for _cls in (SymInt, SymFloat, SymBool):
+    _cls.__module__ = "rushlight"     # where programs find them
 
 __all__ = ["FALSE", "TRUE", "SymBool", "SymFloat", "SymInt", "combine", "compare", "env_of", "expression_of", "power", "wrapped"]

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from ..._C import Tensor
 from ...shape import channels_last, channels_last_3d, contiguous_format
+from ...symbols.geometry import is_surely_contiguous
 from ..graph_module import GraphModule
 from ..interpreter import Interpreter
 from ..node import Node, map_aggregate
@@ -33,6 +34,9 @@ class TensorMetadata(NamedTuple):
 def _extract_tensor_metadata(result: Tensor, include_contiguity: bool = True) -> TensorMetadata:
     """The metadata of a tensor."""
     is_strided = str(result.layout).endswith("strided")
+    if getattr(result, "symbolic", None) is not None:     # to ask would leave guards
+        known = contiguous_format if include_contiguity and is_surely_contiguous(result.shape, result.stride()) else None
+        return TensorMetadata(result.shape, result.dtype, result.requires_grad, tuple(result.stride()), known, False, {})
     formats = (contiguous_format, channels_last, channels_last_3d) if include_contiguity and is_strided else ()
     ranks = {channels_last: 4, channels_last_3d: 5}
     fitting = (f for f in formats if result.ndim == ranks.get(f, result.ndim) and result.is_contiguous(memory_format=f))
