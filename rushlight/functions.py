@@ -20,12 +20,12 @@ from .storage import TypedStorage
 # --- questions ----------------------------------------------------------------------------------------------------------
 
 
-def is_tensor(obj: Any) -> bool:
+def is_tensor(obj: Any, /) -> bool:
     """Whether `obj` is a tensor."""
     return isinstance(obj, Tensor)
 
 
-def is_storage(obj: Any) -> bool:
+def is_storage(obj: Any, /) -> bool:
     """Whether `obj` is a storage."""
     return isinstance(obj, (TypedStorage, UntypedStorage))
 
@@ -39,7 +39,7 @@ def is_nonzero(input: Tensor) -> bool:
     return bool(input)
 
 
-def typename(obj: Any) -> str:
+def typename(obj: Any, /) -> str:
     """The name of an object's type, tensors by their legacy name."""
     if isinstance(obj, Tensor):
         return legacy.type_name(obj)
@@ -117,7 +117,7 @@ def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
     return tuple(t.expand(shape) for t in given)
 
 
-def set_default_tensor_type(t: Any) -> None:
+def set_default_tensor_type(t: Any, /) -> None:
     """Make the dtype of a legacy tensor type the default."""
     name = t.rpartition(".")[2] if isinstance(t, str) else t.__name__
     if name not in legacy.TYPES:

@@ -43,7 +43,7 @@ dispatch.autocast -> amp.autocast_mode: is_autocast_available
 dispatch.keys -> .: DispatchKey DispatchKeySet
 dispatch.table -> library: fallthrough_kernel
 dtype -> .: finfo iinfo
-fake.symbols -> .: SymInt SymFloat SymBool
+symbols.numbers -> .: SymInt SymFloat SymBool
 func.batch_norm -> func: replace_all_batch_norm_modules_
 func.rearranging -> func: rearrange
 func.derivatives -> func: grad grad_and_value hessian jacfwd jacrev jvp linearize vjp
@@ -77,6 +77,13 @@ optim.lr_scheduler.base -> optim.lr_scheduler: LRScheduler
 optim.lr_scheduler.combined -> optim.lr_scheduler: ChainedScheduler ReduceLROnPlateau SequentialLR
 optim.lr_scheduler.cycles -> optim.lr_scheduler: CosineAnnealingWarmRestarts CyclicLR OneCycleLR
 optim.lr_scheduler.decay -> optim.lr_scheduler: ConstantLR CosineAnnealingLR ExponentialLR LambdaLR LinearLR MultiStepLR MultiplicativeLR PolynomialLR StepLR
+package.reader -> package.package_importer: PackageImporter
+package.writer -> package.package_exporter: EmptyMatchError PackageExporter PackagingError PackagingErrorReason
+package.structure -> package.file_structure_representation: Directory
+package.patterns -> package.glob_group: GlobGroup
+package.reader -> package.analyze.is_from_package: is_from_package
+package.tracing -> package.analyze.trace_dependencies: trace_dependencies
+package.tracing -> package.analyze.find_first_use_of_broken_modules: find_first_use_of_broken_modules
 printing -> _tensor_str: set_printoptions
 promotion -> .: can_cast result_type promote_types
 serialization.allowed -> serialization: add_safe_globals clear_safe_globals get_safe_globals safe_globals
@@ -114,7 +121,7 @@ xpu -> xpu.streams: Event Stream
 mtia -> mtia.memory: max_memory_allocated memory_allocated memory_stats reset_peak_memory_stats
 mtia -> mtia.mtia_graph: MTIAGraph graph graph_pool_handle
 mps -> mps.event: Event
-rare -> .: spmm dsmm saddmm smm hspmm hsmm sspaddmm resize_as_sparse_ from_file batch_norm_update_stats cudnn_is_acceptable is_vulkan_available init_num_threads set_anomaly_enabled sym_constrain_range sym_constrain_range_for_size sym_fresh_size thread_safe_generator Tag dequantize fake_quantize_per_tensor_affine fake_quantize_per_channel_affine ccol_indices_copy col_indices_copy crow_indices_copy indices_copy row_indices_copy values_copy
+rare -> .: spmm dsmm saddmm smm hspmm hsmm sspaddmm resize_as_sparse_ from_file batch_norm_update_stats cudnn_is_acceptable is_vulkan_available init_num_threads set_anomaly_enabled sym_constrain_range sym_constrain_range_for_size sym_fresh_size thread_safe_generator Tag dequantize fake_quantize_per_tensor_affine fake_quantize_per_channel_affine conj_physical_ ccol_indices_copy col_indices_copy crow_indices_copy indices_copy row_indices_copy values_copy
 qschemes -> .: qscheme
 unbuilt -> .: FatalError JITException
 numa -> numa.binding: AffinityMode NumaOptions

@@ -223,7 +223,7 @@ def _annotation_text(note: Any) -> str:
     raise ValueError(f"infer_schema: unsupported type annotation {note!r}. Use Tensor, int, float, bool, str, dtype, device, Optional or Sequence of them, or pass schema=.")
 
 
-def infer_schema(prototype_function: Callable, *, mutates_args: str | Iterable[str] = (), op_name: str | None = None) -> str:
+def infer_schema(prototype_function: Callable, /, *, mutates_args: str | Iterable[str], op_name: str | None = None, tags: Sequence[Any] = ()) -> str:
     """The schema a function's annotations describe: "(Tensor x, int n=2) -> Tensor"."""
     notes = typing.get_type_hints(prototype_function)
     if mutates_args == "unknown":
@@ -398,14 +398,14 @@ def register_kernel(op: Any, device_types: Any, func: Callable | None = None, /,
     return register if func is None else register(func)
 
 
-def register_fake(op: Any, func: Callable | None = None, /, *, lib: Library | None = None, _stacklevel: int = 1) -> Any:
+def register_fake(op: Any, func: Callable | None = None, /, *, lib: Library | None = None, _stacklevel: int = 1, allow_override: bool = True) -> Any:
     """The op on tensors without data."""
     if isinstance(op, str) and _is_foreign(op):
         return (lambda fn: fn) if func is None else func
     definition = _find(op)
 
     def register(fn: Callable) -> Callable:
-        if definition.fake is not None:
+        if definition.fake is not None and not allow_override:
             raise RuntimeError(f"register_fake(...): the operator {definition.name} already has a fake impl registered")
         definition.fake = fn
         return fn

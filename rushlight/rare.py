@@ -239,6 +239,11 @@ def _no_grad() -> Any:
 # --- methods ------------------------------------------------------------------------------------------------------------------
 
 
+def conj_physical_(input: Tensor) -> Tensor:
+    """The conjugate, in place; a real tensor stays as it is."""
+    return input._conj_physical_() if input.is_complex() else input
+
+
 def storage_type(self: Tensor) -> type:
     """The class of the tensor's typed storage."""
     return legacy_class(STORAGE_NAMES[self.dtype])
@@ -297,9 +302,9 @@ def _quantized(name: str) -> Any:
 METHODS: dict[str, Any] = {
     "storage_type": storage_type, "const_data_ptr": const_data_ptr, "resize": resize, "resize_as": resize_as, "module_load": module_load, "index": index,
     "xpu": xpu, "mtia": mtia, "ipu": ipu, "to_mkldnn": to_mkldnn, "dequantize": dequantize, "smm": smm, "sspaddmm": sspaddmm,
-    "resize_as_sparse_": resize_as_sparse_,
+    "resize_as_sparse_": resize_as_sparse_, "conj_physical_": conj_physical_,
     **{name: _quantized(name) for name in ("int_repr", "q_per_channel_axis", "q_per_channel_scales", "q_per_channel_zero_points", "q_scale", "q_zero_point", "qscheme")},
 }  # fmt: skip
 NAMES = ("spmm dsmm saddmm smm hspmm hsmm sspaddmm resize_as_sparse_ from_file batch_norm_update_stats cudnn_is_acceptable is_vulkan_available init_num_threads "
          "set_anomaly_enabled sym_constrain_range sym_constrain_range_for_size sym_fresh_size thread_safe_generator Tag dequantize "
-         "fake_quantize_per_tensor_affine fake_quantize_per_channel_affine addmv_").split() + list(_COPIES)  # fmt: skip
+         "fake_quantize_per_tensor_affine fake_quantize_per_channel_affine addmv_ conj_physical_").split() + list(_COPIES)  # fmt: skip

@@ -108,7 +108,7 @@ def get_float32_matmul_precision() -> str:
     return _settings.precision
 
 
-def set_warn_always(b: bool) -> None:
+def set_warn_always(b: bool, /) -> None:
     """Whether warnings that come once should come always."""
     if not isinstance(b, bool):
         raise TypeError(f"set_warn_always: expected a bool, got {type(b).__name__}")

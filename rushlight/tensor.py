@@ -231,7 +231,7 @@ _METHODS: dict[str, Any] = {
 # Methods of `rare`, in place when first looked up.
 _RARE = (
     "storage_type const_data_ptr resize resize_as module_load index xpu mtia ipu to_mkldnn dequantize smm sspaddmm resize_as_sparse_ int_repr "
-    "q_per_channel_axis q_per_channel_scales q_per_channel_zero_points q_scale q_zero_point qscheme"
+    "conj_physical_ q_per_channel_axis q_per_channel_scales q_per_channel_zero_points q_scale q_zero_point qscheme"
 )
 
 

@@ -137,8 +137,8 @@ class BackwardCFunction(FunctionCtx):
 class FunctionMeta(type):
     """Gives every Function a context class of its own."""
 
-    def __init__(cls, name: str, bases: tuple, attributes: dict) -> None:
-        super().__init__(name, bases, attributes)
+    def __init__(cls, name: str, bases: tuple, attrs: dict) -> None:
+        super().__init__(name, bases, attrs)
         backward_name = name + "Backward"
         cls._backward_cls = type(backward_name, (BackwardCFunction,), {"_forward_cls": cls, "_node_name": backward_name})
 

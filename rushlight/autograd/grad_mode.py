@@ -79,11 +79,11 @@ class _Bare(ModeContext):
     """A mode without arguments: `@no_grad` and `@no_grad()` mean the same."""
 
     @overload
-    def __new__(cls, original: None = None) -> Self: ...
+    def __new__(cls, orig_func: None = None) -> Self: ...
     @overload
-    def __new__(cls, original: _F) -> _F: ...
-    def __new__(cls, original: Callable | None = None) -> Any:
-        return super().__new__(cls) if original is None else cls()(original)
+    def __new__(cls, orig_func: _F) -> _F: ...
+    def __new__(cls, orig_func: Callable | None = None) -> Any:
+        return super().__new__(cls) if orig_func is None else cls()(orig_func)
 
 
 class _SwitchGrad(_Bare):

@@ -53,4 +53,4 @@ def kineto_available() -> bool:
 
 
 globals().update(absent_names("torch.autograd.profiler", "the profiler is not written yet",
-                              "profile emit_nvtx emit_itt load_nvprof EventList FunctionEvent KinetoStepTracker"))
+                              "profile emit_nvtx emit_itt load_nvprof EnforceUnique EventList FunctionEvent KinetoStepTracker MemRecordsAcc parse_nvprof_trace"))

@@ -188,12 +188,21 @@ def preferred_rocm_fa_library(backend: Any = None) -> str:
     return "default"
 
 
-def blas_workspace_size() -> int:
-    """Bytes that CUDA's matrix products keep for themselves: none."""
+def blas_workspace_size(size: int | None = None, backend: Any = None) -> int:
+    """Bytes that CUDA's matrix products keep for themselves: none, and none can be set aside."""
+    if size is not None:
+        raise RuntimeError(f"blas_workspace_size: there is no CUDA device to set {size} bytes aside on")
     return 0
 
 
-cublas_workspace_size = cublaslt_workspace_size = blas_workspace_size
+def cublas_workspace_size(size: int | None = None) -> int:
+    """The same of cuBLAS."""
+    return blas_workspace_size(size)
+
+
+def cublaslt_workspace_size(size: int | None = None) -> int:
+    """The same of cuBLASLt."""
+    return blas_workspace_size(size)
 
 
 class cuFFTPlanCacheAttrContextProp:  # noqa: N801 - PyTorch's name

@@ -38,7 +38,7 @@ class Distribution:
             raise ValueError(f"set_default_validate_args: expected True or False, got {value!r}.")
         Distribution._validate_args = value
 
-    def __init__(self, batch_shape: Sequence[int] = (), event_shape: Sequence[int] = (), validate_args: bool | None = None) -> None:
+    def __init__(self, batch_shape: Sequence[int] = Size(), event_shape: Sequence[int] = Size(), validate_args: bool | None = None) -> None:
         self._batch_shape = batch_shape if isinstance(batch_shape, Size) else Size(batch_shape)
         self._event_shape = event_shape if isinstance(event_shape, Size) else Size(event_shape)
         if validate_args is not None:

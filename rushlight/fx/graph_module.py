@@ -126,6 +126,11 @@ class _CodeOnlyModule(Module):
         self.__dict__ = body
 
 
+def reduce_package_graph_module(importer: Any, body: dict[Any, Any], generated_module_name: str) -> Any:
+    """Refused: graph modules in packages are written by their graph here, not by generated code."""
+    raise NotImplementedError(f"reduce_package_graph_module: {generated_module_name} holds PyTorch's generated code; save the GraphModule with save() instead")
+
+
 def reduce_graph_module(body: dict[str, Any], graph: GraphRecord) -> Module:
     """A GraphModule from its attributes and the record of its graph."""
     name = body.pop("_graphmodule_cls_name", "GraphModule")

@@ -169,8 +169,9 @@ def test_functions_define_and_impl() -> None:
 
     assert rl.ops.q6.plus(rl.ones(1), rl.ones(1)).item() == 2
     assert rl.ops.q6.plus(rl.ones(1, device="meta"), rl.ones(1, device="meta")).device.type == "meta"
+    register_fake("q6::plus", plus_fake)     # takes the place of the first
     with pytest.raises(RuntimeError):
-        register_fake("q6::plus", plus_fake)
+        register_fake("q6::plus", plus_fake, allow_override=False)
     with pytest.raises(RuntimeError):
         register_fake("q6::missing", plus_fake)
     with pytest.raises(ValueError):

@@ -355,12 +355,8 @@ class _LazyConvXdMixin(LazyModuleMixin):
     weight: UninitializedParameter
     bias: UninitializedParameter | None
 
-    def __init__(self, out_channels: int, kernel_size: Any, *args: Any, bias: bool = True, device: Any = None, dtype: Any = None, **kwargs: Any) -> None:
-        names = self._after_kernel
-        given = {**dict(zip(names, args)), **kwargs}
-        bias = given.pop("bias", bias)
-        groups = given.get("groups", 1)
-        super().__init__(0, 0, kernel_size, **{**given, "groups": 1}, bias=False)
+    def _start(self, out_channels: int, kernel_size: Any, groups: int, bias: bool, device: Any, dtype: Any, **given: Any) -> None:
+        super().__init__(0, 0, kernel_size, groups=1, bias=False, **given)
         self.groups = groups
         self.weight = UninitializedParameter(device=device, dtype=dtype)
         self.out_channels = out_channels
@@ -392,11 +388,16 @@ class _LazyConvXdMixin(LazyModuleMixin):
 
 
 class _LazyConvolution(_LazyConvXdMixin):
-    _after_kernel = ("stride", "padding", "dilation", "groups", "bias", "padding_mode")
+    def __init__(self, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1, bias: bool = True,
+                 padding_mode: str = "zeros", device: Any = None, dtype: Any = None) -> None:  # fmt: skip
+        self._start(out_channels, kernel_size, groups, bias, device, dtype, stride=stride, padding=padding, dilation=dilation, padding_mode=padding_mode)
 
 
 class _LazyTransposed(_LazyConvXdMixin):
-    _after_kernel = ("stride", "padding", "output_padding", "groups", "bias", "dilation", "padding_mode")
+    def __init__(self, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0, output_padding: Any = 0, groups: int = 1, bias: bool = True,
+                 dilation: Any = 1, padding_mode: str = "zeros", device: Any = None, dtype: Any = None) -> None:  # fmt: skip
+        self._start(out_channels, kernel_size, groups, bias, device, dtype, stride=stride, padding=padding, output_padding=output_padding,
+                    dilation=dilation, padding_mode=padding_mode)  # fmt: skip
 
 
 class LazyConv1d(_LazyConvolution, Conv1d):

@@ -16,7 +16,7 @@ from .batchnorm import _expect, _LazyNormBase, _NormBase
 class _InstanceNorm(_NormBase):
     def __init__(
         self, num_features: int, eps: float = 1e-5, momentum: float = 0.1, affine: bool = False, track_running_stats: bool = False,
-        device: Any = None, dtype: Any = None, bias: bool = True,
+        device: Any = None, dtype: Any = None, *, bias: bool = True,
     ) -> None:  # fmt: skip
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias)
 

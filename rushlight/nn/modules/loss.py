@@ -290,13 +290,9 @@ class BCEWithLogitsLoss(_Loss):
 class _MarginLoss(_Loss):
     """Losses with a margin; 0 unless the class says otherwise."""
 
-    usual_margin = 0.0
-
-    def __init__(
-        self, margin: float | None = None, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
-    ) -> None:
+    def __init__(self, margin: float = 0.0, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean") -> None:
         super().__init__(size_average, reduce, reduction)
-        self.margin = self.usual_margin if margin is None else margin
+        self.margin = margin
 
 
 class HingeEmbeddingLoss(_MarginLoss):
@@ -317,7 +313,8 @@ class HingeEmbeddingLoss(_MarginLoss):
         ()
     """
 
-    usual_margin = 1.0
+    def __init__(self, margin: float = 1.0, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean") -> None:
+        super().__init__(margin, size_average, reduce, reduction)
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.hinge_embedding_loss(input, target, margin=self.margin, reduction=self.reduction)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from typing import Any, ClassVar, Self, get_type_hints
+from typing import Any, ClassVar, Self, TypeVar, get_type_hints
 
 from ... import _C
 from ..._C import Tensor
@@ -68,6 +68,8 @@ def _fresh() -> dict[str, Any]:
 
 class Module(State, Hooks):
     """The base of all neural network modules: assign parameters and modules in `__init__`, define `forward`."""
+
+    T_destination = TypeVar("T_destination", bound=dict[str, Any])
 
     dump_patches: ClassVar[bool] = False
     _version: ClassVar[int] = 1
@@ -389,6 +391,18 @@ class Module(State, Hooks):
     def cuda(self, device: Any = None) -> Self:
         """Move to a GPU."""
         return self._apply(lambda t: t.cuda(device))
+
+    def ipu(self, device: Any = None) -> Self:
+        """Move to an IPU, of which there is none."""
+        return self._apply(lambda t: t.ipu(device))
+
+    def xpu(self, device: Any = None) -> Self:
+        """Move to an XPU, of which there is none."""
+        return self._apply(lambda t: t.xpu(device))
+
+    def mtia(self, device: Any = None) -> Self:
+        """Move to an MTIA device, of which there is none."""
+        return self._apply(lambda t: t.mtia(device))
 
     def type(self, dst_type: Any) -> Self:
         """Convert all parameters and buffers to a type."""

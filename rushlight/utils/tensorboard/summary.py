@@ -186,9 +186,9 @@ def pr_curve(tag: str, labels: Any, predictions: Any, num_thresholds: int = 127,
     return _curve(tag, compute_curve(make_np(labels), make_np(predictions), num_thresholds, weights), num_thresholds)
 
 
-def compute_curve(labels: np.ndarray, predictions: np.ndarray, num_thresholds: int, weights: Any = None) -> np.ndarray:
+def compute_curve(labels: np.ndarray, predictions: np.ndarray, num_thresholds: int | None = None, weights: Any = None) -> np.ndarray:
     """Rows of true and false positives and negatives, precision and recall, for each threshold."""
-    weights = 1.0 if weights is None else weights
+    weights, num_thresholds = 1.0 if weights is None else weights, 127 if num_thresholds is None else num_thresholds
     buckets = np.int32(np.floor(predictions * (num_thresholds - 1)))
     truth, span = labels.astype(np.float64), (0, num_thresholds - 1)
     positives, _ = np.histogram(buckets, bins=num_thresholds, range=span, weights=truth * weights)
