@@ -12,6 +12,13 @@ from . import homes as _homes
 
 _homes.install()
 
+try:
+    from . import _C
+except ImportError:
+    from . import core_finder as _core_finder
+
+    _core_finder.use_installed_copy(__path__)
+
 from . import (  # noqa: F401
     _C,
     autograd,

@@ -26,7 +26,7 @@ CHECKED_FOLDERS = (PACKAGE, "csrc", "tests", "tools", "benchmarks", "docs", "exa
 # one line do not see each other. `_C` is the native core; "" is rushlight/__init__.py itself.
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("environment",),
-    ("errors", "version", "config", "show", "notice", "tracebacks", "absent", "disk_cache", "late", "futures", "homes"),
+    ("errors", "version", "config", "show", "notice", "tracebacks", "absent", "disk_cache", "late", "futures", "homes", "core_finder"),
     ("_jit_internal",),
     ("_C",),
     ("settings",),

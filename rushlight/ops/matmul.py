@@ -292,6 +292,8 @@ class Dot(_Product):
         a, b = args
         if a.ndim != 1 or b.ndim != 1:
             raise RuntimeError(f"dot: 1D tensors expected, but got {a.ndim}D and {b.ndim}D tensors")
+        if a.dtype is not b.dtype:
+            raise RuntimeError(f"dot: both vectors must have the same dtype, got {a.dtype} and {b.dtype}. Convert one of them with .to().")
         if a.shape != b.shape:
             raise RuntimeError(f"dot: inconsistent tensor size, expected tensor [{a.shape[0]}] and src [{b.shape[0]}] to have the same number of elements")
         return self.product(a, b)

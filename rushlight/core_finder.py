@@ -1,0 +1,30 @@
+"""Where the native core is, for a source tree that has none in it.
+
+`pip install .` builds the core into the environment. A program then started from the root of the checkout finds the checkout's
+`rushlight/` first, which has no `_C`. Enters: the search path of the package that is being imported. Leaves: the same list, pointing
+to the installed copy, whose Python files and core belong together; or one error that says how to get a core.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib.machinery import EXTENSION_SUFFIXES
+
+
+def use_installed_copy(package_path: list[str]) -> None:
+    """Let the package's modules come from an installed Rushlight, after `_C` was not found beside `package_path[0]`."""
+    here = package_path[0]
+    if _core(here):
+        return   # it is there and does not load: the import that follows says why
+    for folder in sys.path:
+        installed = os.path.join(os.path.abspath(folder), "rushlight")
+        if installed != here and _core(installed):
+            package_path[:] = [installed]
+            return
+    raise ImportError(f"rushlight: expected the native core _C in {here} or in an installed copy, got neither. Run `pip install -e .` "
+                      "(or `python tools/dev_build.py`) in the source tree.", name="rushlight._C")  # fmt: skip
+
+
+def _core(folder: str) -> str | None:
+    return next((path for suffix in EXTENSION_SUFFIXES if os.path.exists(path := os.path.join(folder, "_C" + suffix))), None)
