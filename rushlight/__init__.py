@@ -8,16 +8,14 @@ import sys as _sys
 _collects = _gc.isenabled()
 _gc.disable()
 
-from . import homes as _homes
-
-_homes.install()
-
-try:
-    from . import _C
-except ImportError:
+if not any(_finder.find_spec(f"{__name__}._C", __path__) for _finder in _sys.meta_path):   # a checkout in which nothing was built
     from . import core_finder as _core_finder
 
     _core_finder.use_installed_copy(__path__)
+
+from . import homes as _homes
+
+_homes.install()
 
 from . import (  # noqa: F401
     _C,

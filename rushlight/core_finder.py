@@ -19,7 +19,7 @@ def use_installed_copy(package_path: list[str]) -> None:
         return   # it is there and does not load: the import that follows says why
     for folder in sys.path:
         installed = os.path.join(os.path.abspath(folder), "rushlight")
-        if installed != here and _core(installed):
+        if installed != here and _core(installed) and os.path.exists(os.path.join(installed, "__init__.py")):
             package_path[:] = [installed]
             return
     raise ImportError(f"rushlight: expected the native core _C in {here} or in an installed copy, got neither. Run `pip install -e .` "

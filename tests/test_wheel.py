@@ -2,6 +2,7 @@
 
 The wheel is built once for all workers. Its environment borrows the dependencies of this one (numpy, llvmlite, OpenBLAS) by a path
 file, which brings in packages but not the hooks of an editable install, so that the wheel's own files are what is imported.
+RUSHLIGHT_WHEEL=path/of.whl tests a wheel that is built already: one that is about to be released.
 """
 
 from __future__ import annotations
@@ -49,6 +50,8 @@ def shared(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
 
 @pytest.fixture(scope="session")
 def wheel(shared: Path) -> Path:
+    if given := os.environ.get("RUSHLIGHT_WHEEL"):
+        return Path(given)
     folder = shared / "wheel"
     with open(shared / "wheel.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

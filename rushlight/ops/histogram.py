@@ -270,7 +270,7 @@ class Histogram(Composite):
         weight = weight if weight is None else weight.detach().reshape(-1)
         check_points("histogram", points, weight)
         if isinstance(bins, _C.Tensor):
-            edges = check_edges("histogram", points, [bins])
+            edges = [edge.clone() for edge in check_edges("histogram", points, [bins])]   # the result is the caller's, the argument stays so
         else:
             edges = even_edges("histogram", points, [bins], limits[0])
         return result_type("histogram", ("hist", "bin_edges"))((histogram_of("histogram", points, edges, weight, density), edges[0]))
@@ -304,4 +304,5 @@ class HistogramDD(OpDefinition):
             edges = check_edges("histogramdd", points, bins)
         else:
             edges = even_edges("histogramdd", points, bins, range)
-        return result_type("histogramdd", ("hist", "bin_edges"))((histogram_of("histogramdd", points, edges, weight, density), tuple(edges)))
+        shown = bins if bins and isinstance(bins[0], _C.Tensor) else edges   # given edges come back as they are
+        return result_type("histogramdd", ("hist", "bin_edges"))((histogram_of("histogramdd", points, edges, weight, density), tuple(shown)))
