@@ -123,20 +123,6 @@ static PyObject* run_pointwise(Overload* op, PointwisePlanObject* plan, PyObject
   return PyObject_CallOneArg(plan->wrap, tuple);
 }
 
-// A body may end in a view of a tensor that it made itself and that nobody else can reach: that is no view to the caller.
-static void own_result(Overload* op, PyObject** args, PyObject* result) {
-  Tensor* t = as_tensor(result);
-  if (!t->view) return;
-  if (op->results == ResultViews::Hidden) return tape_end_view(t);
-  if (Py_REFCNT(as_object(t->view->base)) != 1) return;
-  Tensor* given[32];
-  int n = gather_tensors(op, args, given, 32);
-  if (n > 32) return;
-  for (int i = 0; i < n; i++)
-    if (given[i]->storage == t->storage) return;
-  tape_end_view(t);
-}
-
 static PyObject* run_body(Overload* op, PyObject** args) {
   size_t n = op->params->size();
   if (!op->records) return PyObject_Vectorcall(op->run, args, n, nullptr);
@@ -147,10 +133,9 @@ static PyObject* run_body(Overload* op, PyObject** args) {
 static PyObject* run_python(Overload* op, PyObject** args) {
   PyObject* result = run_body(op, args);
   if (!result || op->results == ResultViews::Kept || op->inplace) return result;
-  if (is_tensor(result)) own_result(op, args, result);
-  else if (PyTuple_Check(result))
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(result); i++)
-      if (is_tensor(PyTuple_GET_ITEM(result, i))) own_result(op, args, PyTuple_GET_ITEM(result, i));
+  Tensor* given[32];
+  int count = gather_tensors(op, args, given, 32);
+  if (count <= 32) tape_plain_results(result, given, count, op->results == ResultViews::Hidden);
   return result;
 }
 
@@ -304,11 +289,6 @@ static bool flag(PyObject* dict, const char* name) {
   return o && PyObject_IsTrue(o) == 1;
 }
 
-static long number(PyObject* dict, const char* name) {
-  PyObject* o = PyDict_GetItemString(dict, name);
-  return o && PyLong_Check(o) ? PyLong_AsLong(o) : 0;
-}
-
 // Overload(name, definition, kind, params, **flags)
 static PyObject* overload_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   PyObject *name, *definition, *params;
@@ -332,7 +312,8 @@ static PyObject* overload_new(PyTypeObject* type, PyObject* args, PyObject* kwar
   op->inplace = flag(options.p, "inplace");
   op->records = flag(options.p, "records");
   op->is_view = flag(options.p, "is_view");
-  op->results = static_cast<ResultViews>(number(options.p, "results"));
+  PyObject* result_views = PyDict_GetItemString(options.p, "results");
+  op->results = static_cast<ResultViews>(result_views ? PyLong_AsLong(result_views) : 0);
   PyObject* kept_results = PyDict_GetItemString(options.p, "saves_result");
   op->saves_result = kept_results ? PyLong_AsUnsignedLongLongMask(kept_results) : 0;
   op->keys_numbers = flag(options.p, "keys_numbers");

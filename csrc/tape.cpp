@@ -596,10 +596,19 @@ static void drop_view(Tensor* t) {
   PyObject_Free(view);
 }
 
-void tape_end_view(Tensor* t) {
+static void plain_result(Tensor* t, Tensor** args, int num_args, bool hidden) {
+  if (!t->view || (!hidden && Py_REFCNT(as_object(t->view->base)) != 1)) return;
+  for (int i = 0; i < num_args && !hidden; i++)
+    if (args[i]->storage == t->storage) return;
   tape_grad_fn(t);        // remade from the base where that was written since
-  if (PyErr_Occurred()) PyErr_Clear();
-  else drop_view(t);
+  drop_view(t);
+}
+
+void tape_plain_results(PyObject* result, Tensor** args, int num_args, bool hidden) {
+  if (is_tensor(result)) return plain_result(as_tensor(result), args, num_args, hidden);
+  if (!PyTuple_Check(result)) return;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(result); i++)
+    if (is_tensor(PyTuple_GET_ITEM(result, i))) plain_result(as_tensor(PyTuple_GET_ITEM(result, i)), args, num_args, hidden);
 }
 
 void tape_free_autograd(Tensor* t) {

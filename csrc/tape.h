@@ -173,8 +173,9 @@ bool tape_rebase_node(Tensor* self, Node* n);
 void tape_give_history(Tensor* t, Node* n, uint32_t output_nr);
 // Marks `out` as a view of `base` made now. For differentiable views tape_record follows.
 bool tape_set_view(Tensor* out, Tensor* base, bool multi_output);
-// `t`, a view of a tensor nobody else holds, becomes a tensor of its own with the history it has.
-void tape_end_view(Tensor* t);
+// Results of a body (a Tensor or a tuple) that are views of a tensor it made, which nobody else holds, become plain tensors
+// with the history they have; `hidden`: views of its arguments do too.
+void tape_plain_results(PyObject* result, Tensor** args, int num_args, bool hidden);
 // Runs a CopySlices node. grads and out as for node_apply.
 bool copy_slices_apply(Node* n, PyObject** grads, PyObject** out);
 
