@@ -170,7 +170,7 @@ class Arange(Factory):
         if dtype is _C.int64:   # counted in integers, whatever was given
             start, end, step = (sym_int(v) for v in (start, end, step))
             if step == 0:
-                raise RuntimeError("arange: step must be nonzero, and a fraction is none as an int64")
+                raise ValueError("arange: step must be nonzero, and a fraction is none as an int64")
         if (end - start) * (1 if step > 0 else -1) < 0:
             raise RuntimeError(f"arange: upper bound and lower bound inconsistent with step sign: {start} -> {end} by {step}")
         if all(isinstance(v, INTS) for v in (start, end, step)):

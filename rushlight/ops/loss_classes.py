@@ -89,8 +89,8 @@ def check_classes(name: str, input: Any, target: Any) -> None:
         if input.ndim > 1 and target.ndim and target.shape[0] != input.shape[0]:
             raise ValueError(f"Expected input batch_size ({input.shape[0]}) to match target batch_size ({target.shape[0]}).")
         raise RuntimeError(f"{name}: expected target size {list(expected)}, got {list(target.shape)}")
-    if target.dtype not in (_C.int64, _C.uint8, _C.int32):
-        raise RuntimeError(f'"{name}": expected scalar type Long for the target but found {target.dtype.name}')
+    if target.dtype is not _C.int64 and (target.dtype is not _C.uint8 or input.ndim > 2):
+        raise RuntimeError(f"{name}: expected a target of dtype int64, got {target.dtype.name}. Convert it with .long().")
 
 
 def check_targets(name: str, index: Any, classes: int, error: type[Exception] = IndexError) -> None:

@@ -17,6 +17,7 @@ from rushlight.loops.nest import Assign, For, Local, Nest, Statement, Store, ope
 from rushlight.op import Composite, find_op
 from rushlight.op.definition import KIND_PLANNED, OpDefinition
 from rushlight.op.indexed import contiguous_strides, copy_steps, number
+from rushlight.op.memory import check_memory
 from rushlight.op.pointwise import compile_for, compute_code
 from rushlight.op.reduction import GRAIN, as_step, product
 
@@ -211,6 +212,7 @@ class PadByIndex(_ByIndex):
         targets = [n + a + b for n, (a, b) in zip(space, around, strict=True)]
         if input.device.type == "meta" or 0 in targets:
             return self.shaped(input, space, targets)
+        check_memory((*input.shape[: input.ndim - count], *targets), input.dtype, input.device)   # before tables of these lengths
         tables = [sources(mode, n, a, b) for n, (a, b) in zip(space, around, strict=True)]
         low, high = middle(space[-1], *around[-1])
         return self.shaped(input, space, targets, [integers(t) for t in tables], (low, max(low, high), around[-1][0]))

@@ -11,11 +11,14 @@ from rushlight.op import Composite, Meta, Spec, find_op, wrap_dim
 from rushlight.op.indexed import Indexed
 
 INDEX_TYPES = (_C.int64, _C.int32)
+LONG_ONLY = {"index_copy": RuntimeError, "index_fill": IndexError, "take": RuntimeError, "put_": RuntimeError, "take_along_dim": RuntimeError}
 ONE = const(1, "i64")
 
 
 def check_index_dtype(name: str, index: Any) -> None:
-    """int64 and int32 are the types of indices."""
+    """int64 and int32 are the types of indices; some ops take int64 alone."""
+    if name in LONG_ONLY and index.dtype is not _C.int64:
+        raise LONG_ONLY[name](f"{name}(): Expected dtype int64 for index, got {index.dtype.name}. Convert it with .long().")
     if index.dtype not in INDEX_TYPES:
         raise RuntimeError(f"{name}(): Expected dtype int32 or int64 for index, got {index.dtype.name}")
 
@@ -72,8 +75,7 @@ class TakeAlongDim(Composite):
     schema = "take_along_dim(Tensor input, Tensor indices, int? dim=None) -> Tensor"
 
     def compute(self, input, indices, dim):
-        if indices.dtype not in INDEX_TYPES:
-            raise RuntimeError(f"take_along_dim(): dtype of indices should be Long but got {indices.dtype.name}")
+        check_index_dtype("take_along_dim", indices)
         if dim is None:
             return input.reshape(-1).gather(0, from_front(indices.reshape(-1), input.numel()))
         if input.ndim != indices.ndim:

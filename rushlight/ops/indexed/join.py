@@ -201,6 +201,7 @@ class HStack(Composite):
 
     schema = "hstack(Tensor[] tensors) -> Tensor"
     method = False
+    own_out = True
 
     def compute(self, tensors):
         check_some("hstack", tensors)
@@ -214,6 +215,7 @@ class VStack(Composite):
     schema = "vstack(Tensor[] tensors) -> Tensor"
     aliases = ("row_stack",)
     method = False
+    own_out = True
 
     def compute(self, tensors):
         check_some("vstack", tensors)
@@ -225,6 +227,7 @@ class DStack(Composite):
 
     schema = "dstack(Tensor[] tensors) -> Tensor"
     method = False
+    own_out = True
 
     def compute(self, tensors):
         check_some("dstack", tensors)
@@ -236,6 +239,7 @@ class ColumnStack(Composite):
 
     schema = "column_stack(Tensor[] tensors) -> Tensor"
     method = False
+    own_out = True
 
     def compute(self, tensors):
         return find_op("cat")([t.reshape(t.numel(), 1) if t.ndim <= 1 else t for t in tensors], 1)

@@ -11,6 +11,7 @@ from rushlight.op import Composite, Spec, find_op, wrap_dim, wrap_dims
 from rushlight.op.definition import KIND_PLANNED, OpDefinition
 from rushlight.op.factory import fresh
 from rushlight.op.indexed import Indexed, contiguous_strides, copy_steps
+from rushlight.op.memory import check_memory
 from rushlight.shape import INTS, contiguous_format
 
 ZERO, ONE = const(0, "i64"), const(1, "i64")
@@ -176,18 +177,22 @@ class RepeatInterleave(Composite):
         if isinstance(repeats, INTS):
             if repeats < 0:
                 raise RuntimeError("Repeats must be non-negative")
-            if input.is_meta:     # no elements to move: each position stands beside its copies
-                spread = input.unsqueeze(dim + 1) if input.ndim else input.reshape(1, 1)
-                shape = (*input.shape[:dim], count * repeats, *input.shape[dim + 1 :])
-                return check_output_size(spread.expand(*spread.shape[: dim + 1], repeats, *spread.shape[dim + 2 :]).reshape(shape), dim, output_size)
-            repeats = _C.empty((count,), None, _C.int64, input.device).fill_(repeats)
-        elif repeats.ndim == 0 or (repeats.ndim == 1 and repeats.shape[0] == 1):
+            return check_output_size(repeated_evenly(input.reshape(1) if input.ndim == 0 else input, dim, repeats), dim, output_size)
+        if repeats.ndim == 0 or (repeats.ndim == 1 and repeats.shape[0] == 1):
             repeats = repeats.reshape(-1).expand((count,))
         elif repeats.ndim != 1:
             raise RuntimeError("repeats must be 0-dim or 1-dim tensor")
         elif repeats.shape[0] != count:
             raise RuntimeError(f"repeats must have the same size as input along dim, but got repeats.size(0) = {repeats.shape[0]} and input.size({dim}) = {count}")
-        return check_output_size(input.index_select(dim, repeated_positions(repeats, output_size)), dim, output_size)
+        return check_output_size(input.index_select(dim, repeated_positions(repeats, output_size).to(input.device)), dim, output_size)
+
+
+def repeated_evenly(input: Any, dim: int, repeats: int) -> Any:
+    """Every position of a dim `repeats` times: no positions are looked at, so sizes alone are enough."""
+    before, size, after = tuple(input.shape[:dim]), input.shape[dim], tuple(input.shape[dim + 1 :])
+    check_memory((*before, size * repeats, *after), input.dtype, input.device)
+    spread = input.unsqueeze(dim + 1).expand((*before, size, repeats, *after))
+    return spread.clone(memory_format=contiguous_format).reshape((*before, size * repeats, *after))
 
 
 def check_output_size(result: Any, dim: int, output_size: int | None) -> Any:
@@ -293,12 +298,21 @@ class Triu(Tril):
         return {"input": g.triu(diagonal)}
 
 
+def positions_below(row: int, col: int, offset: int) -> int:
+    """How many positions of a matrix are on or below a diagonal."""
+    start, full = max(0, -offset), min(row, max(0, col - offset))
+    rising = max(0, full - start)
+    return rising * (start + full - 1 + 2 * (offset + 1)) // 2 + max(0, row - full) * col
+
+
 def triangle_positions(row: int, col: int, offset: int, lower: bool, dtype: Any, device: Any) -> Any:
     """[2, count] positions of a triangle, in row-major order."""
     import numpy as np  # loaded with the first call that needs it
 
     if row < 0 or col < 0:
         raise RuntimeError(f"row and col must be non-negative, got row {row} and col {col}")
+    below = positions_below(row, col, offset if lower else offset - 1)
+    check_memory((2, below if lower else row * col - below), _C.int64, _C.device("cpu"))   # before a mask of the matrix
     made = np.stack(np.tril_indices(row, offset, col) if lower else np.triu_indices(row, offset, col))
     out = _C.empty(made.shape, None, _C.int64, _C.device("cpu"))
     out.numpy()[...] = made

@@ -17,8 +17,14 @@ from rushlight.promotion import result_type, to_float
 Step = Callable[[int, Any, Any, Any], Any]
 
 
-def evaluate(name: str, input: Any, n: Any, first: Callable[[Any], Any], step: Step) -> Any:
-    """Runs the recurrence up to the largest degree asked for, keeping at each element the degree it asks for."""
+HIGH = 512   # degrees above are computed in closed form where there is one
+
+
+def evaluate(name: str, input: Any, n: Any, first: Callable[[Any], Any], step: Step, high: Callable[[Any, Any], Any] | None = None) -> Any:
+    """Runs the recurrence up to the largest degree asked for, keeping at each element the degree it asks for.
+
+    `high(x, n)` is the polynomial of degrees above HIGH; without it the recurrence goes on until nothing but NaN is left.
+    """
     if not hasattr(input, "dtype") and not hasattr(n, "dtype"):
         refuse_numbers(name, (input, n))
     common = to_float(result_type(input, n))
@@ -30,6 +36,12 @@ def evaluate(name: str, input: Any, n: Any, first: Callable[[Any], Any], step: S
     if many and n.is_meta:   # no degrees to look at, and none needed: only the shape is asked for
         return x + degree
     top = int(n.max().item() if n.numel() else 0) if many else int(n)
+    if high is not None and top > HIGH:
+        degrees = degree if many else x.new_full((), float(int(n)))
+        if not many or bool((degrees > HIGH).all()):
+            return high(x, degrees)
+        low = evaluate(name, x, degrees.clamp(max=HIGH), first, step)
+        return high(x, degrees.clamp(min=HIGH)).where(degrees > HIGH, low)
     x = x + x.new_zeros(()) if not many else x + degree * 0
     before, p = x.new_ones(x.shape), first(x)
     result = x.new_zeros(x.shape)
@@ -39,12 +51,53 @@ def evaluate(name: str, input: Any, n: Any, first: Callable[[Any], Any], step: S
         else:
             result = before.where(degree == k, result)
         before, p = p, step(k + 1, x, p, before)
+        if k % 4096 == 4095 and not many and bool(p.isnan().all()):
+            return p
     return result
 
 
 def doubling(k: int, x: Any, p: Any, before: Any) -> Any:
     """p(k+1) = 2 x p(k) - p(k-1): every kind of Chebyshev polynomial."""
     return 2 * x * p - before
+
+
+def chebyshev(inside: Callable[[Any, Any], Any], outside: Callable[[Any, Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Closed forms: `inside(n, acos x)` between -1 and 1; `outside(n, acosh |x|, x < 0)` elsewhere, times (-1)**n below -1."""
+
+    def high(x: Any, n: Any) -> Any:
+        within = inside(n, x.clamp(-1, 1).acos())
+        negative = x < 0
+        beyond = outside(n, x.abs().clamp(min=1).acosh(), negative)
+        beyond = (-beyond).where(negative & (n.remainder(2) == 1), beyond)
+        beyond = beyond.masked_fill(beyond.isinf(), float("nan"))   # as the recurrence ends: inf - inf
+        return within.where(x.abs() < 1, beyond).where(x == x, x + n)
+
+    return high
+
+
+def _growth(f: str, n: Any, t: Any, half: Any, at_one: Any) -> Any:
+    """f(n t) / f(half) for f cosh or sinh, with the limit `at_one` where t is 0."""
+    made = getattr(n * t, f)() / getattr(half, f)()
+    return (made * 0 + at_one).where(t == 0, made) if f == "cosh" else (t + at_one).where(t == 0, made)
+
+
+def _third(n: Any, t: Any) -> Any:
+    return _growth("cosh", n + 0.5, t, t / 2, 1)
+
+
+def _fourth(n: Any, t: Any) -> Any:
+    return _growth("sinh", n + 0.5, t, t / 2, 2 * n + 1)
+
+
+HIGH_T = chebyshev(lambda n, a: (n * a).cos(), lambda n, t, negative: (n * t).cosh())
+HIGH_U = chebyshev(lambda n, a: ((n + 1) * a).sin() / a.sin(), lambda n, t, negative: _growth("sinh", n + 1, t, t, n + 1))
+HIGH_V = chebyshev(lambda n, a: ((n + 0.5) * a).cos() / (a / 2).cos(), lambda n, t, negative: _fourth(n, t).where(negative, _third(n, t)))
+HIGH_W = chebyshev(lambda n, a: ((n + 0.5) * a).sin() / (a / 2).sin(), lambda n, t, negative: _third(n, t).where(negative, _fourth(n, t)))
+
+
+def no_number(x: Any, n: Any) -> Any:
+    """Hermite polynomials of high degree overflow: PyTorch answers NaN at once."""
+    return (x + n) * float("nan")
 
 
 class _Polynomial(Composite):
@@ -62,7 +115,7 @@ class ChebyshevPolynomialT(_Polynomial):
     schema = "chebyshev_polynomial_t(Tensor|Scalar input, Tensor|Scalar n) -> Tensor"
 
     def compute(self, input, n):
-        return evaluate("chebyshev_polynomial_t", input, n, lambda x: x, doubling)
+        return evaluate("chebyshev_polynomial_t", input, n, lambda x: x, doubling, HIGH_T)
 
 
 class ChebyshevPolynomialU(_Polynomial):
@@ -71,7 +124,7 @@ class ChebyshevPolynomialU(_Polynomial):
     schema = "chebyshev_polynomial_u(Tensor|Scalar input, Tensor|Scalar n) -> Tensor"
 
     def compute(self, input, n):
-        return evaluate("chebyshev_polynomial_u", input, n, lambda x: 2 * x, doubling)
+        return evaluate("chebyshev_polynomial_u", input, n, lambda x: 2 * x, doubling, HIGH_U)
 
 
 class ChebyshevPolynomialV(_Polynomial):
@@ -80,7 +133,7 @@ class ChebyshevPolynomialV(_Polynomial):
     schema = "chebyshev_polynomial_v(Tensor|Scalar input, Tensor|Scalar n) -> Tensor"
 
     def compute(self, input, n):
-        return evaluate("chebyshev_polynomial_v", input, n, lambda x: 2 * x - 1, doubling)
+        return evaluate("chebyshev_polynomial_v", input, n, lambda x: 2 * x - 1, doubling, HIGH_V)
 
 
 class ChebyshevPolynomialW(_Polynomial):
@@ -89,7 +142,7 @@ class ChebyshevPolynomialW(_Polynomial):
     schema = "chebyshev_polynomial_w(Tensor|Scalar input, Tensor|Scalar n) -> Tensor"
 
     def compute(self, input, n):
-        return evaluate("chebyshev_polynomial_w", input, n, lambda x: 2 * x + 1, doubling)
+        return evaluate("chebyshev_polynomial_w", input, n, lambda x: 2 * x + 1, doubling, HIGH_W)
 
 
 def shifted(k: int, x: Any, p: Any, before: Any) -> Any:
@@ -103,7 +156,7 @@ class ShiftedChebyshevPolynomialT(_Polynomial):
     schema = "shifted_chebyshev_polynomial_t(Tensor|Scalar input, Tensor|Scalar n) -> Tensor"
 
     def compute(self, input, n):
-        return evaluate("shifted_chebyshev_polynomial_t", input, n, lambda x: 2 * x - 1, shifted)
+        return evaluate("shifted_chebyshev_polynomial_t", input, n, lambda x: 2 * x - 1, shifted, lambda x, n: HIGH_T(2 * x - 1, n))
 
 
 class ShiftedChebyshevPolynomialU(_Polynomial):
@@ -112,7 +165,7 @@ class ShiftedChebyshevPolynomialU(_Polynomial):
     schema = "shifted_chebyshev_polynomial_u(Tensor|Scalar input, Tensor|Scalar n) -> Tensor"
 
     def compute(self, input, n):
-        return evaluate("shifted_chebyshev_polynomial_u", input, n, lambda x: 4 * x - 2, shifted)
+        return evaluate("shifted_chebyshev_polynomial_u", input, n, lambda x: 4 * x - 2, shifted, lambda x, n: HIGH_U(2 * x - 1, n))
 
 
 class ShiftedChebyshevPolynomialV(_Polynomial):
@@ -121,7 +174,7 @@ class ShiftedChebyshevPolynomialV(_Polynomial):
     schema = "shifted_chebyshev_polynomial_v(Tensor|Scalar input, Tensor|Scalar n) -> Tensor"
 
     def compute(self, input, n):
-        return evaluate("shifted_chebyshev_polynomial_v", input, n, lambda x: 4 * x - 3, shifted)
+        return evaluate("shifted_chebyshev_polynomial_v", input, n, lambda x: 4 * x - 3, shifted, lambda x, n: HIGH_V(2 * x - 1, n))
 
 
 class ShiftedChebyshevPolynomialW(_Polynomial):
@@ -130,7 +183,7 @@ class ShiftedChebyshevPolynomialW(_Polynomial):
     schema = "shifted_chebyshev_polynomial_w(Tensor|Scalar input, Tensor|Scalar n) -> Tensor"
 
     def compute(self, input, n):
-        return evaluate("shifted_chebyshev_polynomial_w", input, n, lambda x: 4 * x - 1, shifted)
+        return evaluate("shifted_chebyshev_polynomial_w", input, n, lambda x: 4 * x - 1, shifted, lambda x, n: HIGH_W(2 * x - 1, n))
 
 
 class HermitePolynomialH(_Polynomial):
@@ -139,7 +192,7 @@ class HermitePolynomialH(_Polynomial):
     schema = "hermite_polynomial_h(Tensor|Scalar input, Tensor|Scalar n) -> Tensor"
 
     def compute(self, input, n):
-        return evaluate("hermite_polynomial_h", input, n, lambda x: 2 * x, lambda k, x, p, b: 2 * (x * p - k * b))
+        return evaluate("hermite_polynomial_h", input, n, lambda x: 2 * x, lambda k, x, p, b: 2 * (x * p - k * b), no_number)
 
 
 class HermitePolynomialHe(_Polynomial):
@@ -148,7 +201,7 @@ class HermitePolynomialHe(_Polynomial):
     schema = "hermite_polynomial_he(Tensor|Scalar input, Tensor|Scalar n) -> Tensor"
 
     def compute(self, input, n):
-        return evaluate("hermite_polynomial_he", input, n, lambda x: x, lambda k, x, p, b: x * p - k * b)
+        return evaluate("hermite_polynomial_he", input, n, lambda x: x, lambda k, x, p, b: x * p - k * b, no_number)
 
 
 class LaguerrePolynomialL(_Polynomial):

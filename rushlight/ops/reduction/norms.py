@@ -175,5 +175,4 @@ class LogSumExp(Reduction):
         g, result = unreduce(g, input.ndim, dim, keepdim), unreduce(result, input.ndim, dim, keepdim)
         if result.dtype.is_complex:
             return {"input": g * (input - result).exp().conj()}
-        safe = result.masked_fill(result.detach().isinf(), 0)
-        return {"input": as_dtype(g * (input - safe).exp(), input.dtype)}
+        return {"input": as_dtype(g * (input - result).exp(), input.dtype)}   # NaN at an infinite largest element

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rushlight.op import Composite, find_op
+from rushlight.op.memory import check_memory
 
 from .grid import check_grid
 
@@ -87,6 +88,7 @@ def affine_grid(theta: Any, size: Sequence[int], corners: bool) -> Any:
     """Homogeneous coordinates of every output position, times the matrices."""
     n, _, *space = size
     count = len(space)
+    check_memory((n, *space, count + 1), theta.dtype, theta.device)
     lines = [coordinates(theta, s, corners).reshape([-1 if d == k else 1 for d in range(count)]).expand(space) for k, s in enumerate(space)]
     ones = theta.new_ones(space)
     base = find_op("stack")([*reversed(lines), ones], -1).reshape((1, -1, count + 1)).expand((n, -1, count + 1))

@@ -33,6 +33,8 @@ def copying_form(name: str, view: type) -> type:
     """Define `<name>_copy` for the view op `name`."""
 
     def compute(self: Any, *args: Any) -> Any:
+        if name == "narrow" and args[1] >= args[0].ndim > 0:   # not the view's IndexError
+            raise RuntimeError(f"narrow_copy: expected dim to be less than {args[0].ndim}, got {args[1]}")
         keywords = {p.name: a for p, a in zip(self.spec.params, args, strict=True) if p.keyword_only}
         return copied(find_op(name)(*args[: len(args) - len(keywords)], **keywords))
 

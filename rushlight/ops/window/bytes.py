@@ -15,6 +15,7 @@ from rushlight.loops.expr import cast, const, idiv, irem, load, max_, min_, shl,
 from rushlight.loops.nest import Assign, For, Local, Nest, Store, operands, rows
 from rushlight.op.definition import KIND_PLANNED, OpDefinition
 from rushlight.op.indexed import contiguous_strides
+from rushlight.op.memory import check_memory
 from rushlight.op.pointwise import compile_for
 from rushlight.op.reduction import GRAIN, as_step, product
 
@@ -57,6 +58,7 @@ class WindowBytes(OpDefinition):
         kernel = self.kernels.get(device.type)
         if kernel is None:
             kernel = self.kernels[device.type] = as_step(compile_for(device, bytes_nest()))
+        check_memory(shape, input.dtype, device)   # before tables of these lengths
         table, constants = table_of(axis), Constants()
         weights, bits = whole_weights(table)
         places = [constants.add(integers([*table.starts, *table.counts])), constants.add(integers(weights))]

@@ -16,6 +16,7 @@ from rushlight.loops.expr import Value, and_, cast, const, eq, ge, gt, idiv, loa
 from rushlight.loops.nest import Assign, Check, For, Local, Nest, Statement, Store, operands, rows
 from rushlight.op import find_op
 from rushlight.op.definition import KIND_PLANNED, OpDefinition
+from rushlight.op.memory import check_memory
 from rushlight.op.pointwise import BY_CODE, compile_for, compute_code
 from rushlight.op.reduction import GRAIN, as_step, product
 from rushlight.ops.reduction.extremes import lowest
@@ -76,6 +77,7 @@ class WindowMax(OpDefinition):
         slots = [("new", dtype, shape, strides, 0, 0) for dtype in (input.dtype, INDEX_TYPE[index])]
         if device.type == "meta" or 0 in shape:
             return _C.Plan(1, device, slots, [], False)
+        check_memory(shape, input.dtype, device)   # before tables of these lengths
         tables, constants = [table_of(axis) for axis in axes], Constants()
         form = choose_form(axes, [t.taps for t in tables], channels, INDEX_CODE[index])
         key = (form, input.dtype.code, device.type)

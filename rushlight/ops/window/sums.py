@@ -18,6 +18,7 @@ from rushlight.loops.expr import Value, cast, const, idiv, load, ne, select, var
 from rushlight.loops.nest import Assign, For, Local, Nest, Statement, Store, operands, rows
 from rushlight.op import find_op
 from rushlight.op.definition import KIND_PLANNED, OpDefinition
+from rushlight.op.memory import check_memory
 from rushlight.op.pointwise import compile_for, compute_code
 from rushlight.op.reduction import GRAIN, as_step, product
 
@@ -89,6 +90,7 @@ class WindowSum(OpDefinition):
         slots: list[tuple] = [("new", input.dtype, shape, strides, 0, 0)]
         if device.type == "meta" or 0 in shape:
             return _C.Plan(1, device, slots, [])
+        check_memory(shape, input.dtype, device)   # before tables of these lengths
         compute = compute_code(input.dtype.code)
         tables = [table_of(axis) for axis in axes]
         form = choose_form(axes, tables, channels)
