@@ -11,6 +11,7 @@ from typing import Any
 
 from .. import _C
 from ..op import ops
+from ..op.registry import tables
 
 BUILTIN = ("aten", "rushlight", "prims")
 
@@ -79,6 +80,17 @@ class DerivativePacket:
         return self._made[label]
 
 
+def _alias(name: str) -> Any:
+    """The op that a public function, or a tensor's method, of this name is: `arctan`, `special_expit`."""
+    for space in ("", "special", "linalg", "fft"):
+        prefix = f"{space}_" if space else ""
+        found = tables.functions.get(space, {}).get(name[len(prefix) :]) if name.startswith(prefix) else None
+        if found is not None:
+            return ops[found]
+    method, position = tables.methods.get(name, ("", 1))
+    return ops[method] if position == 0 else None
+
+
 class OpNamespace:
     """The ops of one namespace."""
 
@@ -91,7 +103,7 @@ class OpNamespace:
             raise AttributeError(name)
         found = self._packets.get(name)
         if found is None:
-            op = ops.get(name if self.name in BUILTIN else f"{self.name}::{name}")
+            op = (ops.get(name) or _alias(name)) if self.name in BUILTIN else ops.get(f"{self.name}::{name}")
             if op is None and self.name in BUILTIN and name.endswith("_vjp"):
                 found = self._packets[name] = DerivativePacket(getattr(self, name.removesuffix("_vjp")), name)
                 return found

@@ -260,3 +260,15 @@ def test_attention_over_sequences_end_to_end() -> None:
         assert (out[low:high] - expected).abs().max() < 1e-5
     with pytest.raises(ValueError, match="enable_gqa"):
         varlen.varlen_attn(q, k[:, :2], v[:, :2], starts, starts, 4, 4)
+
+
+def test_aten_has_the_aliases() -> None:
+    """`ops.aten` knows an op by each of its public names, and says which of them was asked for."""
+    aten = rushlight.ops.aten
+    x = rushlight.tensor([0.5])
+    for alias, name in (("arctan", "atan"), ("clip", "clamp"), ("absolute", "abs"), ("special_expit", "sigmoid"), ("special_gammaln", "lgamma"), ("arctan_", "atan_")):
+        assert hasattr(aten, alias), alias
+        if not alias.endswith("_") and alias != "clip":
+            assert getattr(aten, alias)(x).item() == getattr(aten, name)(x).item()
+    with pytest.raises(AttributeError):
+        aten.no_such_op  # noqa: B018

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+import rushlight
+
 # Modules of devices that are not here: most of their functions refuse whatever they are given.
 DEVICES = ("torch.cuda", "torch.xpu", "torch.mtia", "torch.mps", "torch.accelerator", "torch.nn.parallel", "torch.utils.cpp_extension", "torch.autograd.profiler")
 # Ours differ, and why.
@@ -60,7 +62,7 @@ def test_parameters_are_pytorchs() -> None:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 expected, found = shown(theirs), shown(mine)
-            if expected is None or found is None:     # ops show what their definitions say; tests of stubs look at those
+            if expected is None or found is None or isinstance(mine, rushlight._C.Op):     # ops show what their definitions say
                 continue
             compared += 1
             if expected != found and name not in known:
