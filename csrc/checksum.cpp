@@ -4,6 +4,8 @@
 
 #include <cstring>
 
+#include "processor.h"
+
 #if defined(__x86_64__)
 #include <immintrin.h>
 #elif defined(__aarch64__)
@@ -37,7 +39,7 @@ uint32_t by_bytes(uint32_t crc, const unsigned char* p, size_t n) {
 
 #if defined(__x86_64__)
 #define RL_MULTIPLIES __attribute__((target("pclmul,sse4.1")))
-bool can_multiply() { return __builtin_cpu_supports("pclmul") && __builtin_cpu_supports("sse4.1"); }
+bool can_multiply() { return rl::has_carryless_multiply(); }
 
 using Lane = __m128i;
 RL_MULTIPLIES inline Lane load(const unsigned char* p) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p)); }

@@ -6,6 +6,7 @@
 
 #include <numbers>
 
+#include "processor.h"
 #include "sample.h"
 
 #if defined(__x86_64__)
@@ -108,7 +109,7 @@ RL_LANES void blocks_by_lanes(const uint32_t* words, float* out, int64_t count, 
 
 NormalBlocks normal_blocks_here() {
 #if defined(__x86_64__)
-  static const bool has_lanes = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  static const bool has_lanes = rl::has_avx2_and_fma();
   if (has_lanes) return {blocks_by_lanes, 1 << 15};
 #endif
   return {blocks_by_library, kHeavyGrain};
