@@ -34,6 +34,11 @@ def test_every_variable_is_in_the_table() -> None:
     assert all(f"`{name}`" in environment.table() for name in environment.VARIABLES)
 
 
+def test_the_documentation_has_the_table() -> None:
+    """`python -c "from rushlight import environment; print(environment.table())"` prints it anew."""
+    assert environment.table() in (PACKAGE.parent / "docs" / "environment.md").read_text()
+
+
 def test_a_word_that_shows_nothing_is_answered_with_those_that_do(tmp_path: Path) -> None:
     done = run("import rushlight as rl\nrl.ones(2) + 1\nrl.ones(2) * 1\n", tmp_path, RUSHLIGHT_SHOW="nonsense")
     assert done.returncode == 0 and done.stderr.count("RUSHLIGHT_SHOW: expected some of dispatch, loops, llvm, asm, got 'nonsense'") == 1
