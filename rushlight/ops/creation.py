@@ -202,6 +202,11 @@ class Range(Composite):
         return made.to(dtype or default_dtype()).requires_grad_(requires_grad)
 
 
+def bounds_in(dtype: Any, start: Any, end: Any) -> tuple[Any, Any]:
+    """The ends of a sequence as its dtype holds them: integers count between whole numbers."""
+    return (start, end) if dtype.is_floating_point or dtype.is_complex else (sym_int(start), sym_int(end))
+
+
 class Linspace(Factory):
     """`steps` values from start to end, evenly apart, both included."""
 
@@ -214,6 +219,7 @@ class Linspace(Factory):
         start, end, steps = own
         if steps < 0:
             raise RuntimeError(f"linspace: number of steps must be non-negative, got {steps}")
+        start, end = bounds_in(dtype, start, end)
         compute = "c128" if dtype.is_complex else "f32" if dtype is _C.float32 else "f64"
         real = "f64" if compute == "c128" else compute
         step = (end - start) / (steps - 1) if steps > 1 else 0
@@ -242,6 +248,7 @@ class Logspace(Composite):
 
     def compute(self, start, end, steps, base, dtype, layout, device, pin_memory, requires_grad):
         check_options("logspace", layout, pin_memory)
+        start, end = bounds_in(dtype or default_dtype(), start, end)
         exponents = find_op("linspace")(start, end, steps, dtype=_C.float64, device=device)
         made = find_op("pow")(find_op("full")((steps,), float(base), dtype=_C.float64, device=device), exponents)
         return made.to(dtype or default_dtype()).requires_grad_(requires_grad)

@@ -97,3 +97,9 @@ def test_logsumexp_gradient_at_infinities() -> None:
         x = rl.tensor(values, dtype=rl.float64, requires_grad=True)
         (g,) = rl.autograd.grad(x.logsumexp(0), x)
         assert g.tolist() == pytest.approx(wanted, nan_ok=True)
+
+
+def test_integer_sequences_count_between_whole_numbers() -> None:
+    assert rl.linspace(1.5, 10.7, 7, dtype=rl.int64).tolist() == [1, 2, 4, 5, 7, 8, 10]
+    assert rl.logspace(1.5, 6.2, 7, base=2, dtype=rl.int16).tolist() == [2, 3, 6, 11, 20, 35, 64]
+    assert rl.linspace(1.5, 2.5, 3).tolist() == [1.5, 2.0, 2.5]
