@@ -42,6 +42,7 @@ from . import indexed as indexed
 from . import lapack as lapack
 from . import levels as levels
 from rushlight.op.registry import load_all as load_all
+from . import memory as memory
 ops: Any
 from . import out as out
 from . import panels as panels
@@ -57,6 +58,7 @@ def result_type(name: builtins.str, fields: builtins.tuple[builtins.str, ...]) -
 from . import results as results
 from . import scan as scan
 from . import schema as schema
+from . import signature as signature
 from rushlight.op.registry import spelled as spelled
 from . import view as view
 from rushlight.op.view import wrap_dim as wrap_dim
