@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -88,3 +90,31 @@ def test_stubs_are_made_from_the_registry():
     assert done.returncode == 0, done.stderr
     assert "def view(self, *size: builtins.int) -> Tensor: ..." in done.stdout
     assert "def tanh(input: Tensor" in done.stdout
+
+
+def test_the_audit_of_a_wheel_says_what_is_wrong(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    import build_wheels
+
+    (unnamed := tmp_path / "rushlight-0.1.0-cp311-cp311-linux_x86_64.whl").write_bytes(b"")
+    assert "manylinux" in build_wheels.audit(unnamed)[0]
+    hollow = tmp_path / "rushlight-0.1.0-cp312-cp312-manylinux_2_28_aarch64.whl"
+    with zipfile.ZipFile(hollow, "w") as archive:
+        archive.writestr("rushlight/py.typed", "")
+        archive.writestr("rushlight/stray.py", "")
+    found = build_wheels.audit(hollow)
+    assert "it lacks rushlight/op/ops.tables" in found and "it lacks rushlight/_C.cpython-312-aarch64-linux-gnu.so" in found
+    assert "it has a file that the tree has not: rushlight/stray.py" in found
+    assert any("egg-info" in sentence for sentence in found) and any("lacks the source" in sentence for sentence in found)
+
+
+@pytest.mark.parametrize(("settings", "reason"), [
+    (("-DCMAKE_SYSTEM_NAME=Windows",), "Rushlight runs on Linux on x86-64 or AArch64, and this is Windows"),
+    (("-DCMAKE_SYSTEM_NAME=Linux", "-DCMAKE_SYSTEM_PROCESSOR=s390x"), "Rushlight runs on Linux on x86-64 or AArch64, and this is Linux on s390x"),
+])
+def test_cmake_refuses_other_platforms_in_one_sentence(tmp_path, settings, reason):
+    cmake = shutil.which("cmake")
+    if cmake is None:
+        pytest.skip("cmake is not installed")
+    done = subprocess.run([cmake, "-S", str(ROOT), "-B", str(tmp_path), *settings], capture_output=True, text=True, timeout=120)
+    assert done.returncode and reason in " ".join(done.stderr.split())
