@@ -20,10 +20,8 @@ from tests.parity.records import RECORDS  # noqa: E402
 APART = {
     "as_strided.partial_views": "the fake of a part of a storage has a storage of its own",
     "to": "moves from the device that the comparison runs on",
-    "nn.functional.max_unpool2d": "its samples take long",
 }
-DATA = (DataDependentOutputException,)
-SERVED = [name for name in RECORDS if name not in APART and not name.startswith(("sparse.", "jiterator"))]
+SERVED = [name for name in RECORDS if name not in APART and not name.startswith(("sparse.", "jiterator", "nn.functional.max_unpool"))]     # the last: making samples takes half a minute each
 
 
 def check_record(name: str, limit: int) -> tuple[int, int]:
@@ -44,7 +42,11 @@ def check_record(name: str, limit: int) -> tuple[int, int]:
                 continue
             try:
                 found = check(fn, tree, f"{name}({describe(sample)})")
-            except DATA:
+            except DataDependentOutputException:
+                continue
+            except NotImplementedError as refused:     # elements decide, and nothing says which size
+                if not any(words in str(refused) for words in ("depends on data", "meta tensor")):
+                    raise
                 continue
             if found is not None:
                 symbolic += 1
