@@ -167,3 +167,13 @@ def test_conjugation_conjugates_the_gradient():
         (module.conj_physical(x) * (1 + 0.3j) + x.conj() * x).abs().sum().backward()
         got.append(torch.tensor(x.grad.tolist()))
     torch.testing.assert_close(got[1], got[0])
+
+
+@pytest.mark.parametrize("name", ["ceil", "floor", "sign", "trunc"])
+def test_gradient_that_is_always_zero_has_no_graph(name: str) -> None:
+    x = rl.tensor([0.5, -1.5], requires_grad=True)
+    (g,) = rl.autograd.grad(getattr(x, name)(), x, rl.ones(2, requires_grad=True), create_graph=True)
+    assert g.tolist() == [0.0, 0.0]
+    assert not g.requires_grad
+    (g,) = rl.autograd.grad(x.sin(), x, rl.ones(2, requires_grad=True), create_graph=True)
+    assert g.requires_grad
