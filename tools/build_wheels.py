@@ -151,7 +151,7 @@ def with_module(base: Path, target: Target, module: Path, out: Path) -> Path:
             if path == f"{info}/WHEEL":
                 text = re.sub(r"(?m)^Tag: .*\n", "", source.read(path).decode()).rstrip("\n")
                 add(path, f"{text}\nTag: {target.tag}-{target.tag}-{PLATFORM}_{target.machine}\n".encode())
-            elif path != f"{info}/RECORD" and not path.startswith("rushlight/_C."):
+            elif path != f"{info}/RECORD" and not (path.startswith("rushlight/_C.") and path.endswith(".so")):
                 add(path, source.read(path))
         add(f"rushlight/{target.module}", module.read_bytes(), 0o755)
         rows.append(f"{info}/RECORD,,\n")
