@@ -10,11 +10,11 @@ from tests.func.sweep import CHECKS, outcome
 from tests.parity.records import RECORDS
 
 PARTS = 48
-QUICK = 6     # parts that run without asking; the others are marked slow
+QUICK = 1     # parts that are in the quick tier
 
 
 def part(number: int) -> pytest.param:
-    return pytest.param(number, marks=() if number % (PARTS // QUICK) == 0 else (pytest.mark.slow,))
+    return pytest.param(number, marks=() if number < QUICK else (pytest.mark.sweep,))
 
 
 @pytest.mark.parametrize("number", [part(n) for n in range(PARTS)])

@@ -16,7 +16,7 @@ import torch
 from torch.testing._internal.common_modules import module_db
 
 import rushlight as rl
-from tests.parity import convert
+from tests.parity import convert, records  # noqa: F401  the latter makes seeding cheap
 
 RECORDS = {record.name: record for record in module_db}
 PATIENCE = 6  # inputs of one record and mode that are run; records list up to hundreds of settings

@@ -1,7 +1,9 @@
 """The checks one op record goes through. Each raises with a reason, or returns.
 
 Enters: an `OpInfo` of PyTorch. Every check makes the record's samples, runs PyTorch and Rushlight on the same elements
-from the same seed, and compares values, dtypes and shapes. A sample PyTorch itself refuses is passed over.
+from the same seed, and compares what compare.py says. Whatever PyTorch did to the arguments is compared too: those it wrote into
+hold the same elements here, those it left alone are untouched to the bit, a result that is one of the arguments is that very object,
+and one that shares memory with an argument does so here. A sample PyTorch itself refuses is passed over.
 
     forward          float32 (else the first dtype the record lists)
     gradient         float64, every input that requires one
@@ -9,8 +11,9 @@ from the same seed, and compares values, dtypes and shapes. A sample PyTorch its
     variants         method, in-place, operator and out= forms
     noncontiguous    inputs with gaps between their elements
     dtypes           every other dtype the record lists for the CPU
+    strides          where PyTorch puts the elements of its results
     meta             shape, dtype and strides without data equal those with data
-    errors           the exception class of `error_inputs`, and a message about the same thing
+    errors           the exception class of `error_inputs`, and a message that names the same specifics (`same_complaint`)
 """
 
 from __future__ import annotations
@@ -24,22 +27,32 @@ from typing import Any
 import torch
 
 import rushlight as rl
+from tests.parity.compare import (
+    ILL_CONDITIONED,
+    Different,
+    bits,
+    compare,
+    compare_strides,
+    compare_unchanged,
+    dense,
+    kind_of,
+    leaves,
+)
 from tests.parity.convert import Missing, back, function, thing
+from tests.parity.records import seed_cpu
 
-SAMPLES = {"forward": 12, "gradient": 6, "second": 2, "variants": 4, "noncontiguous": 4, "dtypes": 1, "meta": 3}
-RELATIVE = {torch.float32: 3e-5, torch.float64: 1e-9, torch.bfloat16: 2**-6, torch.float16: 2**-8, torch.complex64: 5e-5, torch.complex32: 2**-8,
-            torch.complex128: 1e-9}
+SAMPLES = {"forward": 12, "gradient": 6, "second": 2, "variants": 4, "noncontiguous": 4, "dtypes": 1, "strides": 6, "meta": 3}
 # Which of several equal elements is named is not promised (and differs between PyTorch's own devices): the element counts.
 TIES = {"sort": 0, "argsort": 0, "median": 0, "nanmedian": 0, "mode": 0, "topk": 1, "kthvalue": 1}   # name: the place of `dim`
+# Several uses of an element are added up in its gradient, so even an op that only moves elements has sums there; and a second
+# gradient is a sum of terms that may cancel, whatever the op.
+GRADIENT_KIND = {1: {"moved": "accumulated"}, 2: {"moved": "accumulated", "pointwise": "accumulated"}}
+GRADIENT_SLACK = 100.0
 UNDEFINED = re.compile(r"^(new_)?empty(_like|_strided|_permuted)?$|^resize_(as_)?$")  # elements nobody promised
 
 
 class NotApplicable(Exception):
     """The record has nothing this check could look at."""
-
-
-class Different(AssertionError):
-    """The two libraries disagree."""
 
 
 def spread(items: Iterable[Any], limit: int) -> list[Any]:
@@ -54,7 +67,7 @@ def spread(items: Iterable[Any], limit: int) -> list[Any]:
 
 def seeded(fn: Callable, *args: Any, **kwargs: Any) -> Any:
     """Call with both generators at the same place."""
-    torch.manual_seed(11)
+    seed_cpu(11)
     rl.manual_seed(11)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -62,7 +75,7 @@ def seeded(fn: Callable, *args: Any, **kwargs: Any) -> Any:
 
 
 def samples(record: Any, dtype: torch.dtype, check: str, requires_grad: bool = False) -> list[Any]:
-    torch.manual_seed(5)
+    seed_cpu(5)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return spread(record.sample_inputs("cpu", dtype, requires_grad=requires_grad), SAMPLES[check])
@@ -80,95 +93,101 @@ def describe(sample: Any) -> str:
     return ", ".join([short(sample.input), *map(short, sample.args), *named])
 
 
-def leaves(x: Any) -> list[Any]:
-    """Results or arguments as a flat list."""
-    if isinstance(x, (list, tuple)):
-        return [part for item in x for part in leaves(item)]
-    if isinstance(x, dict):
-        return [part for item in x.values() for part in leaves(item)]
-    return [x]
-
-
-def compare(want: Any, got: Any, where: str, values: bool = True, slack: float = 1.0) -> None:
-    """Raise `Different` unless both results are the same."""
-    wants, gots = leaves(want), leaves(got)
-    if len(wants) != len(gots):
-        raise Different(f"{where}: {len(wants)} results wanted, got {len(gots)}")
-    for w, g in zip(wants, gots, strict=True):
-        if isinstance(w, torch.Tensor):
-            _compare_tensors(w, g, where, values, slack)
-        elif isinstance(w, (torch.dtype, torch.layout, torch.device)):
-            if str(w).removeprefix("torch.") != str(g).removeprefix("rushlight.").removeprefix("torch."):
-                raise Different(f"{where}: {w} wanted, got {g}")
-        elif isinstance(w, (bool, int, float, complex)) and not (w == g or (w != w and g != g)):
-            if not (isinstance(g, (float, complex)) and abs(w - g) <= 1e-5 * max(abs(w), 1e-30)):
-                raise Different(f"{where}: {w} wanted, got {g}")
-
-
-def _compare_tensors(w: torch.Tensor, g: Any, where: str, values: bool, slack: float) -> None:
-    if not isinstance(g, rl.Tensor):
-        raise Different(f"{where}: a tensor wanted, got {type(g).__name__}")
-    if str(w.dtype).removeprefix("torch.") != g.dtype.name:
-        raise Different(f"{where}: dtype {w.dtype} wanted, got {g.dtype}")
-    if tuple(w.shape) != tuple(g.shape):
-        raise Different(f"{where}: shape {tuple(w.shape)} wanted, got {tuple(g.shape)}")
-    if not values:
-        return
-    if str(w.layout) != f"torch.{str(g.layout).split('.')[-1]}":
-        raise Different(f"{where}: layout {w.layout} wanted, got {g.layout}")
-    w = w.detach().to_dense() if w.layout is not torch.strided else w.detach().resolve_conj().resolve_neg()
-    bound = RELATIVE.get(w.dtype, 0) * slack
-    found = back(g)
-    if (w.dtype.itemsize == 1 and w.dtype.is_floating_point) or w.dtype is torch.complex32:
-        wide = torch.complex64 if w.is_complex() else torch.float32
-        w, found = w.to(wide), found.to(wide)
-    finite = w[w.isfinite()] if bound else None
-    scale = float(finite.abs().max()) if finite is not None and finite.numel() else 1.0
-    try:
-        torch.testing.assert_close(found, w, rtol=bound, atol=bound * max(scale, 0.01), equal_nan=True)
-    except AssertionError as error:
-        raise Different(f"{where}: " + " ".join(str(error).split())[:200]) from None
-
-
 class Pair:
     """One function of both libraries, and how to run a sample on each."""
 
-    def __init__(self, fn: Callable, values: bool = True, ties: int | None = None) -> None:
-        self.theirs, self.values, self.ties = fn, values, ties
+    def __init__(self, fn: Callable, kind: str = "accumulated", values: bool = True, ties: int | None = None, slack: float = 1.0) -> None:
+        self.theirs, self.kind, self.values, self.ties, self.slack = fn, kind, values, ties, slack
 
     @cached_property
     def ours(self) -> Callable:
         """Rushlight's counterpart, looked for once PyTorch has shown that it runs here at all."""
         return function(self.theirs)
 
-    def oracle(self, sample: Any) -> Any:
-        """PyTorch's result, or None with `refused` set."""
+    def oracle(self, sample: Any, **extra: Any) -> tuple[Any, bool]:
+        """PyTorch's result as it is, and whether it refused the sample."""
         try:
-            result = seeded(self.theirs, sample.input, *sample.args, **sample.kwargs)
+            result = seeded(self.theirs, sample.input, *sample.args, **sample.kwargs, **extra)
         except Exception:   # noqa: BLE001  whatever PyTorch refuses here is not this check's business
             return None, True
-        return sample.output_process_fn_grad(result) if result is not NotImplemented else None, result is NotImplemented
+        return result, result is NotImplemented
 
-    def run(self, sample: Any, extra: dict | None = None) -> tuple[Any, list[Any]]:
-        """Our result, and our inputs."""
-        memo: dict[int, Any] = {}
-        first, args, kwargs = thing((sample.input, list(sample.args), dict(sample.kwargs)), memo)
-        result = seeded(self.ours, first, *args, **kwargs, **(extra or {}))
-        return thing(sample.output_process_fn_grad)(result), [first, args, kwargs]
-
-    def check(self, sample: Any, where: str, slack: float = 1.0) -> bool:
-        """Compare on one sample; False where PyTorch refused it. The inputs are copied first: some ops change them."""
-        memo: dict[int, Any] = {}
-        given = thing((sample.input, list(sample.args), dict(sample.kwargs)), memo)
-        want, refused = self.oracle(sample)
-        if refused:
+    def check(self, sample: Any, where: str, right: Any = None, **outs: Any) -> bool:
+        """Compare on one sample, with `out=` if given; False where PyTorch refused it, or wrote something else than `right` into its out."""
+        arguments = Arguments(sample, outs)
+        result, refused = self.oracle(sample, **outs)
+        if refused or (outs and self.values and not _agree(leaves(outs), leaves(right))):
             return False
-        got = _guarded(lambda: seeded(self.ours, given[0], *given[1], **given[2]), where)
-        got = thing(sample.output_process_fn_grad)(got)
+        first, args, kwargs = arguments.ours
+        found = _guarded(lambda: seeded(self.ours, first, *args, **kwargs), where)
+        arguments.check_identity(result, found, where)
+        want, got = (fn(x) for fn, x in zip((sample.output_process_fn_grad, thing(sample.output_process_fn_grad)), (result, found)))
         if self.ties is not None:
-            want, got = (_pointed_at(result, sample, self.ties) for result in (want, got))
-        compare(want, got, where, self.values, slack)
+            want, got = (_pointed_at(x, sample, self.ties) for x in (want, got))
+        compare(want, got, where, self.kind, self.values, self.slack)
+        if self.values:
+            arguments.check_contents(result, where, self.kind, self.ties is None, self.slack)
         return True
+
+
+def _agree(outs: list[torch.Tensor], right: list[torch.Tensor]) -> bool:
+    """Whether PyTorch's out= form did what its plain form does; some ignore the strides of what they are given."""
+    def close(out: torch.Tensor, w: torch.Tensor) -> bool:
+        if out.dtype.itemsize == 1 and out.dtype.is_floating_point:
+            out, w = out.float(), w.float()
+        return out.shape == w.shape and torch.allclose(out.detach(), w.detach(), rtol=1e-3, equal_nan=True)
+
+    return all(map(close, outs, right))
+
+
+class Arguments:
+    """A sample's arguments in both libraries, and what PyTorch did to its own. To be made before the call."""
+
+    def __init__(self, sample: Any, extra: dict[str, Any]) -> None:
+        everything = (sample.input, list(sample.args), {**sample.kwargs, **extra})
+        self.memo: dict[Any, Any] = {}
+        self.ours = thing(everything, self.memo)
+        gaps = [out._base[..., 0] for out in leaves(extra) if out._base is not None]   # beside the elements of an `out=` with gaps
+        thing(gaps, self.memo)
+        found = {id(t): t for t in (*leaves(everything), *gaps) if isinstance(t, torch.Tensor) and t.device.type == "cpu"}
+        self.tensors = [t for t in found.values() if id(t) in self.memo]
+        self.before = [dense(t).clone() for t in self.tensors]
+
+    def check_identity(self, result: Any, found: Any, where: str) -> None:
+        """Results that are arguments, or share memory with one, in PyTorch: the same ones here, and no others."""
+        results, founds = leaves(result), leaves(found)
+        if len(results) != len(founds):
+            raise Different(f"{where}: {len(results)} results wanted, got {len(founds)}")
+        for number, (theirs, ours) in enumerate(zip(results, founds)):
+            if not isinstance(theirs, torch.Tensor) or not isinstance(ours, rl.Tensor) or theirs.is_conj() or theirs.is_neg():
+                continue   # conjugates are views there that are copied when used, and copies here
+            for t in self.tensors:
+                mine = self.memo[id(t)]
+                if (theirs is t) != (ours is mine):
+                    raise Different(f"{where}: result {number} {'is' if theirs is t else 'is not'} the argument in PyTorch, not so here")
+                if _shares(theirs, t) != _shares(ours, mine):
+                    raise Different(f"{where}: result {number} {'shares' if _shares(theirs, t) else 'does not share'} an argument's memory in PyTorch, not so here")
+
+    def check_contents(self, result: Any, where: str, kind: str, values: bool, slack: float) -> None:
+        """What PyTorch wrote into is written here, what it left alone is untouched. Arguments that are results were compared as such."""
+        results = {id(part) for part in leaves(result)}
+        for t, before in zip(self.tensors, self.before):
+            if id(t) in results:
+                continue
+            after = dense(t)
+            untouched = after.shape == before.shape and torch.equal(bits(after), bits(before))
+            if untouched:
+                compare_unchanged(before, self.memo[id(t)], f"{where}: an argument of shape {tuple(before.shape)}")
+            else:
+                compare(t, self.memo[id(t)], f"{where}: the argument written into", kind, values, slack)
+
+
+def _shares(a: Any, b: Any) -> bool:
+    """Whether two tensors have elements in the same memory."""
+    strided = torch.strided if isinstance(a, torch.Tensor) else rl.strided
+    if a.layout is not strided or b.layout is not strided or not a.numel() or not b.numel():
+        return False
+    return a.untyped_storage().data_ptr() == b.untyped_storage().data_ptr()
 
 
 def _pointed_at(result: Any, sample: Any, place: int) -> Any:
@@ -199,12 +218,7 @@ def _guarded(call: Callable, where: str) -> Any:
 
 
 def _pair(record: Any, form: Callable | None = None) -> Pair:
-    return Pair(form or record.op, not UNDEFINED.match(record.name), TIES.get(record.name))
-
-
-def _slack(record: Any) -> float:
-    """Decompositions and long sums lose digits in both libraries."""
-    return 30.0 if record.name.startswith(("linalg.", "fft.", "svd", "pca", "lu", "chol", "pinv", "matrix_exp")) else 1.0
+    return Pair(form or record.op, kind_of(record), not UNDEFINED.match(record.name), TIES.get(record.name), ILL_CONDITIONED.get(record.name, 1.0))
 
 
 def main_dtype(record: Any) -> torch.dtype:
@@ -217,7 +231,7 @@ def main_dtype(record: Any) -> torch.dtype:
 
 def forward(record: Any) -> None:
     pair = _pair(record)
-    checked = [pair.check(s, describe(s), _slack(record)) for s in samples(record, main_dtype(record), "forward")]
+    checked = [pair.check(s, describe(s)) for s in samples(record, main_dtype(record), "forward")]
     if not any(checked):
         raise NotApplicable("no sample runs on the CPU")
 
@@ -231,7 +245,7 @@ def noncontiguous(record: Any) -> None:
             gapped = sample.noncontiguous()
         except Exception:   # noqa: BLE001  PyTorch's helper cannot space these inputs out
             continue
-        seen |= pair.check(gapped, describe(sample), _slack(record))
+        seen |= pair.check(gapped, describe(sample))
     if not seen:
         raise NotApplicable("no sample can be spaced out")
 
@@ -244,13 +258,15 @@ def dtypes(record: Any) -> None:
     for dtype in sorted(record.dtypes - {main_dtype(record)}, key=str):   # that one is `forward`'s
         try:
             for sample in samples(record, dtype, "dtypes"):
-                seen |= pair.check(sample, describe(sample), _slack(record))
+                seen |= pair.check(sample, describe(sample))
         except Different as error:
             failed[str(dtype).removeprefix("torch.")] = str(error)
     if not seen and not failed:
         raise NotApplicable("no sample runs on the CPU")
     if failed:
-        raise Different("; ".join(f"[{name}] {reason}" for name, reason in failed.items()))
+        error = Different("; ".join(f"[{name}] {reason}" for name, reason in failed.items()))
+        error.failed = failed
+        raise error
 
 
 def _weights(outs: list[Any]) -> list[torch.Tensor]:
@@ -270,8 +286,8 @@ def _gradients(sample: Any, pair: Pair, order: int) -> tuple[list[Any], list[Any
     """(PyTorch's, ours) of the sample, or None where PyTorch has none."""
     memo: dict[int, Any] = {}
     given = thing((sample.input, list(sample.args), dict(sample.kwargs)), memo)
-    want, refused = pair.oracle(sample)
-    outs = [] if refused else _differentiable(want, torch.Tensor)
+    result, refused = pair.oracle(sample)
+    outs = [] if refused else _differentiable(sample.output_process_fn_grad(result), torch.Tensor)
     inputs = [t for t in leaves((sample.input, sample.args, sample.kwargs)) if isinstance(t, torch.Tensor) and t.requires_grad]
     if not outs or not inputs:
         return None
@@ -306,7 +322,7 @@ def _gradients(sample: Any, pair: Pair, order: int) -> tuple[list[Any], list[Any
 def _compare_gradients(record: Any, check: str, order: int) -> None:
     if not record.supports_autograd or torch.float64 not in record.dtypes:
         raise NotApplicable("PyTorch has no gradient")
-    pair = Pair(record.op)
+    pair = _pair(record)
     seen = 0
     for sample in samples(record, torch.float64, check, requires_grad=True):
         both = _guarded(lambda: _gradients(sample, pair, order), describe(sample))  # noqa: B023  called at once
@@ -320,7 +336,7 @@ def _compare_gradients(record: Any, check: str, order: int) -> None:
                 if zero is not None and bool((zero.detach() != 0).any()):
                     raise Different(f"{where}: {'none' if want is None else 'some'} wanted")
                 continue
-            compare(want, got, where, slack=100 * _slack(record))
+            compare(want, got, where, GRADIENT_KIND[order].get(pair.kind, pair.kind), slack=GRADIENT_SLACK * pair.slack)
     if not seen:
         raise NotApplicable("no sample has a gradient")
 
@@ -336,25 +352,26 @@ def second(record: Any) -> None:
 
 
 def variants(record: Any) -> None:
-    dtype = main_dtype(record)
-    chosen = samples(record, dtype, "variants")
-    forms = {"method": record.get_method(), "in-place": record.get_inplace(), "operator": record.operator_variant}
+    chosen = samples(record, main_dtype(record), "variants")
     seen = False
-    for name, form in forms.items():
-        if form is None or not callable(form):
-            continue
-        seen = True
+    for name, form in forms(record).items():
         pair = _pair(record, form)
         for sample in chosen:
-            if name == "in-place" and sample.broadcasts_input:
+            if name.startswith("in-place") and sample.broadcasts_input:
                 continue
-            pair.check(_copied(sample), f"{name}: {describe(sample)}", _slack(record))
+            seen |= pair.check(_copied(sample), f"{name}: {describe(sample)}")
     if record.supports_out:
-        seen = True
         for sample in chosen:
-            _out(record, sample)
+            seen |= _out(record, sample)
     if not seen:
-        raise NotApplicable("a function only")
+        raise NotApplicable("no form takes a sample")
+
+
+def forms(record: Any) -> dict[str, Callable]:
+    """The other ways to call a record's function, `out=` aside."""
+    named = {"method": record.get_method(), "in-place": record.get_inplace(), "operator": record.operator_variant,
+             "in-place operator": record.inplace_operator_variant}  # fmt: skip
+    return {name: form for name, form in named.items() if callable(form)}
 
 
 def _copied(sample: Any) -> Any:
@@ -362,25 +379,54 @@ def _copied(sample: Any) -> Any:
     return sample.transform(lambda t: t.detach().clone() if isinstance(t, torch.Tensor) else t)
 
 
-def _out(record: Any, sample: Any) -> None:
-    """`out=` of the right shape, and of none: both must hold the result and be what is returned."""
-    where = f"out=: {describe(sample)}"
+def _out(record: Any, sample: Any) -> bool:
+    """`out=` of the right shape, of none, and with gaps that must stay as they are. It must hold the result, and be returned as PyTorch returns it."""
     pair = _pair(record)
-    want, refused = Pair.oracle(pair, sample)
-    plain = None if refused else seeded(record.op, sample.input, *sample.args, **sample.kwargs)
-    if plain is None or not all(isinstance(part, torch.Tensor) for part in leaves(plain)):
-        return
-    if isinstance(plain, (tuple, list)) and not all(isinstance(part, torch.Tensor) for part in plain):
-        return   # histogramdd: a nested `out`, which PyTorch's own parser refuses too
-    if any(part.layout is not torch.strided for part in leaves(plain)):
-        return   # an empty sparse `out` cannot be resized; tests/sparse has the others
-    for resize in (False, True):
-        outs = [rl.empty((0,) if resize else tuple(w.shape), dtype=thing(w.dtype)) for w in leaves(plain)]
+    plain, refused = pair.oracle(_copied(sample))
+    if refused or not _takes_plain_outs(plain):
+        return False
+    seen = False
+    for how, make in OUTS.items():
+        outs = [make(w) for w in leaves(plain)]
         out = outs[0] if isinstance(plain, torch.Tensor) else type(plain)(outs) if type(plain) in (list, tuple) else tuple(outs)
-        got, _ = _guarded(lambda: pair.run(sample, {"out": out}), where)  # noqa: B023  called at once
-        raw = outs[0] if isinstance(plain, torch.Tensor) else outs
-        compare(want, thing(sample.output_process_fn_grad)(raw if not isinstance(raw, list) else tuple(raw)), where, pair.values, _slack(record))
-        del got
+        seen |= pair.check(_copied(sample), f"out= {how}: {describe(sample)}", plain, out=out)
+    return seen
+
+
+def _takes_plain_outs(result: Any) -> bool:
+    """Whether `out=` can be one strided tensor, or a flat sequence of them."""
+    parts = list(result) if isinstance(result, (tuple, list)) else [result]   # histogramdd: nested, which PyTorch's own parser refuses too
+    # An empty sparse `out` cannot be resized; tests/sparse has the others.
+    return all(isinstance(part, torch.Tensor) and part.layout is torch.strided for part in parts)
+
+
+def _spaced(w: torch.Tensor) -> torch.Tensor:
+    return torch.ones((*w.shape, 2), dtype=torch.float32).to(w.dtype)[..., 1]
+
+
+OUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "of the right shape": lambda w: torch.ones(w.shape, dtype=torch.float32).to(w.dtype),
+    "to be resized": lambda w: torch.empty(0, dtype=w.dtype),
+    "with gaps": _spaced,
+}
+
+
+def strides(record: Any) -> None:
+    """The same places in memory, for contiguous inputs and for those with gaps."""
+    pair = _pair(record)
+    seen = False
+    for sample in samples(record, main_dtype(record), "strides"):
+        for given in (_copied(sample), _attempt(sample.noncontiguous)):
+            if isinstance(given, Exception):
+                continue   # PyTorch's helper cannot space these inputs out
+            first, args, kwargs = thing((given.input, list(given.args), dict(given.kwargs)), {})
+            want, refused = pair.oracle(given)
+            if not refused:
+                got = _guarded(lambda: seeded(pair.ours, first, *args, **kwargs), describe(sample))  # noqa: B023  called at once
+                compare_strides(want, got, describe(given))
+                seen = True
+    if not seen:
+        raise NotApplicable("no sample runs on the CPU")
 
 
 def meta(record: Any) -> None:
@@ -441,7 +487,7 @@ def errors(record: Any) -> None:
     if all(pair.oracle(s)[1] for s in samples(record, main_dtype(record), "meta")):
         raise NotApplicable("no sample runs on the CPU")
     failed = []
-    torch.manual_seed(5)
+    seed_cpu(5)
     for given in record.error_inputs("cpu"):
         sample = given.sample_input
         arguments = _attempt(lambda: thing((sample.input, list(sample.args), dict(sample.kwargs)), {}))  # noqa: B023  called at once
@@ -453,7 +499,7 @@ def errors(record: Any) -> None:
                 raise arguments
             seeded(pair.ours, arguments[0], *arguments[1], **arguments[2])
         except Exception as error:   # noqa: BLE001
-            problem = _mismatch(wanted, error)
+            problem = same_complaint(wanted, error)
         else:
             problem = "no error"
         if problem:
@@ -472,21 +518,47 @@ def _attempt(call: Callable) -> Any:
         return error
 
 
-def _mismatch(wanted: Exception, found: Exception) -> str:
-    """What is wrong with our exception: another class, or a message that shares no word or number with PyTorch's."""
-    classes = {kind.__name__ for kind in type(found).__mro__}
-    if type(wanted).__name__ not in classes:
+def same_complaint(wanted: Exception, found: Exception) -> str:
+    """What is wrong with our exception, or nothing.
+
+    It must be of PyTorch's class. Its message must share the specifics of PyTorch's: what PyTorch's names of numbers, shapes, dtypes and
+    identifiers (`dim`, `out`, `num_classes`), at least one of them, or else three plain words; a message without specifics shares two of
+    its plain words, or its only one.
+    """
+    if type(wanted).__name__ not in {kind.__name__ for kind in type(found).__mro__}:
         return f"{type(found).__name__}: {str(found)[:120]}"
-
-    def words(text: str) -> set[str]:
-        return {w.lower().rstrip("s") for w in re.findall(r"[A-Za-z]{4,}|\d+", text)} - {"expected", "tensor", "input", "with", "that", "must"}
-
-    if str(found) and (not words(str(wanted)) or words(str(wanted)) & words(str(found))):
+    theirs, ours = str(wanted).partition("but expected one of")[0], str(found)   # behind that PyTorch lists every signature it has
+    specific = specifics(theirs)
+    if specific:
+        shared = specific & (specifics(ours) | {w.lower() for w in re.findall(r"\w+", ours)})
+        return "" if shared or len(plain_words(theirs) & plain_words(ours)) >= 3 else f"none of {sorted(specific)[:6]} in: {ours[:120]}"
+    words = plain_words(theirs)
+    if len(words & plain_words(ours)) >= min(2, len(words)):
         return ""
-    return f"message about something else: {str(found)[:120]}"
+    return f"message about something else: {ours[:120]}"
+
+
+def specifics(message: str) -> set[str]:
+    """Numbers, dtypes, types and identifiers of a message."""
+    for theirs, ours in CPP_WORDS.items():
+        message = message.replace(theirs, ours)
+    named = re.findall(r"['\"`](\w+)['\"`]|\b([a-z]+_\w+)\b|\b(\w+)=|\b(dim|out|dtype|size|index|shape|stride|step|padding|weight|mask)s?\b", message)
+    return {w.lower() for found in named for w in found if w} | set(re.findall(r"\d+", message)) | {
+        DTYPE_WORDS.get(w, w).lower() for w in re.findall(r"\b(?:Float|Double|Half|Long|Int|Short|Bool|Byte|Char|(?:u?int|float|bfloat|complex)\d+)\b", message)
+    } | set(re.findall(r"\b(?:int|float|str|list|tuple|NoneType)\b", message))
+
+
+CPP_WORDS = {"c10::complex<double>": "complex128", "c10::complex<float>": "complex64", "long int": "int64", "double": "float64"}
+DTYPE_WORDS = {"Float": "float32", "Double": "float64", "Half": "float16", "Long": "int64", "Int": "int32", "Short": "int16", "Byte": "uint8",
+               "Char": "int8"}  # fmt: skip
+
+
+def plain_words(message: str) -> set[str]:
+    usual = {"expected", "tensor", "input", "with", "that", "must", "should", "have", "same", "from", "this", "torch", "rushlight", "argument"}
+    return {w.lower().rstrip("s") for w in re.findall(r"[A-Za-z]{3,}", message)} - usual
 
 
 CHECKS: dict[str, Callable[[Any], None]] = {
     "forward": forward, "gradient": gradient, "second": second, "variants": variants, "noncontiguous": noncontiguous,
-    "dtypes": dtypes, "meta": meta, "errors": errors,
+    "dtypes": dtypes, "strides": strides, "meta": meta, "errors": errors,
 }

@@ -17,7 +17,7 @@ from fnmatch import fnmatchcase
 from multiprocessing import get_context
 
 from tests.parity.checks import CHECKS, NotApplicable
-from tests.parity.left_out import LEFT_OUT
+from tests.parity.left_out import LEFT_OUT, Left
 from tests.parity.records import RECORDS, namespace
 
 
@@ -69,11 +69,16 @@ from the same elements and the same seed; `tests/parity/checks.py` says what is 
 """
 
 
+def where(left: Left) -> str:
+    """The dtypes and the machine that an entry is limited to."""
+    return (f" ({', '.join(left.dtypes.split())})" if left.dtypes else "") + (f" on {left.machine}" if left.machine else "")
+
+
 def document(results: dict[str, dict[str, str]], checks: list[str]) -> str:
     """The page `docs/operators.md`."""
     reasons = []
     for check, records in LEFT_OUT.items():
-        reasons += [f"- **{check}**, `{name}`: {reason}" for name, reason in records.items()]
+        reasons += [f"- **{check}**, `{name}`{where(left)}: {left.reason}" for name, left in records.items()]
     return DOCUMENT.format(count=len(RECORDS), table=table(results, checks), reasons="\n".join(reasons) or "Nothing.")
 
 
