@@ -38,7 +38,6 @@ _ROUNDING = "units in the last place of a half type, on a difference of nearly e
 _GAPS = Left("PyTorch copies the gaps between the elements of a spaced-out input along; the result is dense here")
 _TURNED = Left("PyTorch returns a view of a tensor in another order of dimensions, an accident of how it computes; the result is dense here")
 _TAIL = Left("PyTorch's float32 loses the lower tail to cancellation: 0 where the value, and ours, is 1e-17")
-_NOTHING_BACK = Left("with out= PyTorch returns None, ours what was written into")
 _SLICE = Left("a slice of a larger tensor here, dense in PyTorch")
 _SAME_DTYPE = Left("of a tensor that has the dtype already PyTorch ignores memory_format and returns the tensor itself; a contiguous copy here")
 
@@ -52,11 +51,10 @@ LEFT_OUT: dict[str, dict[str, Left]] = {
     "second": {
         "as_strided_scatter": _OVERWRITTEN,
         "copysign": _CONSTANT,
-        "nextafter": _CONSTANT,
         "linalg.norm.subgradients_at_zero": Left("at 0 PyTorch's second gradient is NaN; ours is 0"),
         "nn.functional.linear_cross_entropy.chunked": Left("PyTorch has no second gradient of the chunked form; ours has one"),
     },
-    "variants": {"special.ndtr": _TAIL, "split_with_sizes_copy": _NOTHING_BACK, "unbind_copy": _NOTHING_BACK},
+    "variants": {"special.ndtr": _TAIL},
     "noncontiguous": {
         "as_strided_scatter": Left("elements between those of a spaced-out input are written over by PyTorch, and copied here"),
         "float": _SAME_DTYPE,
@@ -91,12 +89,11 @@ LEFT_OUT: dict[str, dict[str, Left]] = {
         "nanquantile": _TURNED,
         "triangular_solve": _TURNED,
     },
-    "meta": {"repeat_interleave": Left("of a number, its one element is expanded without data and copied with data")},
+    "meta": {},
     "errors": {
         "__rdiv__": Left("a number in the tensor's place is a TypeError here, as for every other reflected operator; PyTorch raises AttributeError"),
         "arange": Left("a step that becomes 0 in an integer out= is refused as a result that cannot be cast, not as a step of 0"),
         "gather": Left("an out= that overlaps the index only after it was resized is not refused: the result is right"),
-        "narrow_copy": Left("a dim out of range is an IndexError, as for narrow; PyTorch raises RuntimeError"),
         "cat": Left("the record's out= reaches behind its storage, which cannot be made here: refused earlier, in other words"),
     },
 }
