@@ -288,7 +288,8 @@ bool run_tensor_dict(PyObject* dict, PyObject** slot) {
 
 bool keep_gradient(PyObject* tensor, PyObject* grad) {
   Tensor* t = as_tensor(tensor);
-  PyObject* kept = t->grad ? call_method(t->grad, "add", grad) : call_method(grad, "clone");
+  Ref old = Ref::borrow(t->grad);   // others may drop it while the sum is made
+  PyObject* kept = old ? call_method(old.p, "add", grad) : call_method(grad, "clone");
   if (!kept) return false;
   Py_XSETREF(t->grad, kept);
   tensor_track(t);

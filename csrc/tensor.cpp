@@ -256,7 +256,10 @@ int read_ints(PyObject* seq, int64_t* out, int max, const char* what) {
     return -1;
   }
   for (Py_ssize_t i = 0; i < n; i++) {
-    PyObject* item = PySequence_Fast_GET_ITEM(fast.p, i);
+    // An item's __index__ is Python code, which may change the list.
+    if (i >= PySequence_Fast_GET_SIZE(fast.p)) return PyErr_Format(PyExc_RuntimeError, "%s: the list changed while it was read", what), -1;
+    Ref held = Ref::borrow(PySequence_Fast_GET_ITEM(fast.p, i));
+    PyObject* item = held.p;
     int overflow = 0;
     if (PyLong_Check(item)) {
       out[i] = PyLong_AsLongLongAndOverflow(item, &overflow);
