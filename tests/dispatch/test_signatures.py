@@ -16,6 +16,8 @@ def test_every_op_has_a_signature_and_a_promise() -> None:
     load_all()
     silent = []
     for name, op in ops.items():
+        if "::" in name:   # a custom op of another test in this process
+            continue
         signature = inspect.signature(op)
         schema, _, promise = (op.__doc__ or "").partition("\n\n")
         if (not signature.parameters and name not in schema) or "->" not in schema or not promise.strip():
