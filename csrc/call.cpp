@@ -178,9 +178,11 @@ static PyObject* call_inplace(Overload* op, PyObject** args, bool record, PyObje
     if (!tape_check_inplace(self, PyUnicode_AsUTF8(op->name))) return nullptr;
   }
   Ref holder(kept);
+  uint32_t before = self->current_version();
   Ref result(run_with(op, args, runner));
   if (!result) return nullptr;
-  if (!(self->flags & kInference)) tensor_bump(self);
+  bool counted = runner && self->current_version() != before;   // a handler that wrote to self itself
+  if (!(self->flags & kInference) && !counted) tensor_bump(self);
   if (record && !tape_rebase(op, args, self, kept)) return nullptr;
   return result.release();
 }
@@ -195,12 +197,30 @@ static bool mark_views(PyObject** args, PyObject* result) {
   return true;
 }
 
+// A handler runs without recording, so the views it made look as if they were made under no_grad; whether the caller records
+// is what counts.
+static void adopt_view(Tensor* base, PyObject* made) {
+  if (!is_tensor(made) || made == as_object(base)) return;
+  ViewInfo* view = as_tensor(made)->view;
+  if (view && view->base == (base->view ? base->view->base : base))
+    view->no_grad_creation = !tls.grad_enabled || (base->view && base->view->no_grad_creation);
+}
+
+static void adopt_views(PyObject** args, PyObject* result) {
+  if (!is_tensor(args[0])) return;
+  Tensor* base = as_tensor(args[0]);
+  adopt_view(base, result);
+  if (!PyTuple_Check(result) && !PyList_Check(result)) return;
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(result); i++) adopt_view(base, PySequence_Fast_GET_ITEM(result, i));
+}
+
 // Below the keys: autograd and the backend.
 static PyObject* call_recorded(Overload* op, PyObject** args, bool requires_grad, PyObject* runner = nullptr) {
   bool record = op->records && requires_grad && tls.grad_enabled;
   if (op->inplace && (op->kind != Kind::Python || op->records)) return call_inplace(op, args, record, runner);
   Ref result(run_with(op, args, runner));
   if (!result) return nullptr;
+  if (op->is_view && runner) adopt_views(args, result.p);
   if (op->is_view && !runner && !mark_views(args, result.p)) return nullptr;
   if (record && result.p != args[0] && !tape_record(op, args, result.p)) return nullptr;
   return result.release();

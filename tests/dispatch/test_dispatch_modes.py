@@ -176,6 +176,58 @@ def test_autograd_works_under_a_dispatch_mode() -> None:
     assert rl.allclose(x.grad, 2 * x.detach().cos())
 
 
+def written_view(x: Any) -> Any:
+    y = x * 2
+    y[:2].mul_(3)
+    return y
+
+
+def written_view_of_a_view(x: Any) -> Any:
+    y = x * 2
+    y.view(2, 2)[0].add_(1).mul_(y.new_full((2,), 5.0))
+    return y
+
+
+def stale_view(x: Any) -> Any:
+    y = x * 2
+    v = y.view(2, 2)
+    y.mul_(3)
+    return v
+
+
+def filled(x: Any) -> Any:
+    y = x.new_zeros(8)
+    y[:4] = x
+    y[4:].copy_(x * x)
+    return y
+
+
+@pytest.mark.parametrize("make", [written_view, written_view_of_a_view, stale_view, filled])
+def test_views_are_written_under_a_dispatch_mode(make: Any) -> None:
+    grads, versions = [], []
+    for mode in (None, Calls()):
+        x = rl.arange(1.0, 5, requires_grad=True)
+        if mode is None:
+            made = make(x)
+        else:
+            with mode:
+                made = make(x)
+        made.sum().backward()
+        grads.append(x.grad.tolist())
+        versions.append(made._version)
+    assert grads[0] == grads[1]
+    assert versions[0] == versions[1]
+
+
+def test_views_of_no_grad_are_not_written_under_a_dispatch_mode() -> None:
+    y = rl.ones(4, requires_grad=True) * 2
+    with Calls():
+        with rl.no_grad():
+            v = y[:2]
+        with pytest.raises(RuntimeError, match="no_grad"):
+            v.view(1, 2).mul_(3)
+
+
 def test_the_trace_is_readable() -> None:
     code = "import rushlight as rl; x = rl.ones(2, 3, requires_grad=True); rl.nn.functional.layer_norm(x, (3,)); (x * 2).sum()"
     here = os.path.dirname(os.path.dirname(rl.__file__))
