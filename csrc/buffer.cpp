@@ -72,8 +72,8 @@ static bool refuse_element(PyObject* object, const char* format) {
   Ref type(dtype ? PyObject_GetAttrString(dtype.p, "type") : nullptr);
   if (type && PyType_Check(type.p))
     PyErr_Format(PyExc_TypeError,
-                 "can't convert np.ndarray of type %s. The only supported types are: float64, float32, float16, complex64, complex128, "
-                 "int64, int32, int16, int8, uint64, uint32, uint16, uint8, and bool.",
+                 "from_numpy: expected an array of numbers or bool, got np.ndarray of type %s. Supported: float16 to float64, complex64, complex128, "
+                 "int8 to int64, uint8 to uint64, bool.",
                  reinterpret_cast<PyTypeObject*>(type.p)->tp_name);
   return false;
 }
@@ -89,13 +89,13 @@ static bool buffer_geometry(const Py_buffer& view, int64_t* sizes, int64_t* stri
     Py_ssize_t bytes = view.strides[i];
     if (bytes < 0) {
       PyErr_SetString(PyExc_ValueError,
-                      "At least one stride in the given numpy array is negative, and tensors with negative strides are not currently "
-                      "supported. (You can probably work around this by making a copy of your array  with array.copy().) ");
+                      "from_numpy: a stride of the numpy array is negative, which tensors cannot have. "
+                      "Pass array.copy().");
       return false;
     }
     if (bytes % view.itemsize) {
       PyErr_Format(PyExc_ValueError,
-                   "given numpy array strides not a multiple of the element byte size. Copy the numpy array to reallocate the memory.");
+                   "from_numpy: a stride of the numpy array is not a multiple of its element size. Pass array.copy().");
       return false;
     }
     strides[i] = bytes / view.itemsize;
@@ -125,8 +125,8 @@ Tensor* tensor_from_buffer(PyObject* object) {
   const Py_buffer& view = guard.view;
   if (other_byte_order(view.format, view.itemsize))
     return PyErr_SetString(PyExc_ValueError,
-                           "given numpy array has byte order different from the native byte order. Conversion between byte orders is "
-                           "currently not supported."), nullptr;
+                           "from_numpy: the numpy array has the byte order of another machine. "
+                           "Pass array.astype(array.dtype.newbyteorder('='))."), nullptr;
   DType dtype;
   if (!format_dtype(view.format, view.itemsize, &dtype)) return refuse_element(object, view.format), nullptr;
   int64_t sizes[kMaxDims], strides[kMaxDims];

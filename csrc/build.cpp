@@ -44,7 +44,7 @@ PyObject* tensor_item(Tensor* t) {
   }
   if (t->numel != 1)
     return PyErr_Format(PyExc_RuntimeError, "a Tensor with %lld elements cannot be converted to Scalar", static_cast<long long>(t->numel)), nullptr;
-  if (t->device.type == kMeta) return PyErr_SetString(PyExc_RuntimeError, "Tensor.item() cannot be called on meta tensors"), nullptr;
+  if (t->device.type == kMeta) return PyErr_SetString(PyExc_RuntimeError, "Tensor.item(): meta tensors hold no data"), nullptr;
   Ref host = host_copy(t);
   if (!host || !check_host_data(as_tensor(host.p), "item")) return nullptr;
   return load_number(as_tensor(host.p)->data(), t->dtype);
@@ -71,7 +71,7 @@ PyObject* tensor_to_list(Tensor* t) {
     Ref value = behind(t, "tolist");
     return value ? tensor_to_list(as_tensor(value.p)) : nullptr;
   }
-  if (t->device.type == kMeta) return PyErr_SetString(PyExc_NotImplementedError, "Cannot copy out of meta tensor; no data!"), nullptr;
+  if (t->device.type == kMeta) return PyErr_SetString(PyExc_NotImplementedError, "Cannot copy out of meta tensor: it has no data"), nullptr;
   Ref host = host_copy(t);
   if (!host || !check_host_data(as_tensor(host.p), "tolist")) return nullptr;
   Tensor* h = as_tensor(host.p);

@@ -126,7 +126,7 @@ PyObject* py_to_dlpack(PyObject*, PyObject* args) {
   int versioned = 0, copied = 0;
   if (!PyArg_ParseTuple(args, "O!|pp:to_dlpack", TensorType, &tensor, &versioned, &copied)) return nullptr;
   Tensor* t = as_tensor(tensor);
-  if (tape_requires_grad(t)) return PyErr_SetString(PyExc_BufferError, "Can't export tensors that require gradient, use tensor.detach()"), nullptr;
+  if (tape_requires_grad(t)) return PyErr_SetString(PyExc_BufferError, "__dlpack__: the tensor requires a gradient, which DLPack does not carry. Use tensor.detach()"), nullptr;
   if (t->device.type != kCPU)
     return PyErr_Format(PyExc_BufferError, "__dlpack__: cannot export a tensor on device '%s'", device_type_name(t->device.type)), nullptr;
   if (is_opaque(t->dtype)) return PyErr_Format(PyExc_BufferError, "__dlpack__: %s has no DLPack type", info(t->dtype).name), nullptr;
@@ -196,8 +196,8 @@ PyObject* py_from_dlpack(PyObject*, PyObject* capsule) {
     return import_capsule<ManagedVersioned>(capsule, kNameVersioned, kUsedVersioned, managed->flags & kReadOnly);
   }
   PyErr_SetString(PyExc_RuntimeError,
-                  "from_dlpack received an invalid capsule. Note that DLTensor capsules can be consumed only once, so you might have already "
-                  "constructed a tensor from it once.");
+                  "from_dlpack: expected a fresh DLPack capsule. One can be consumed only once, "
+                  "and this one may have been.");
   return nullptr;
 }
 

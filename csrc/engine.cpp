@@ -332,7 +332,7 @@ bool replace_all(PyObject** grads, uint32_t n, PyObject* returned) {
   Ref fast(is_tensor(returned) ? PyTuple_Pack(1, returned) : PySequence_Tuple(returned));
   if (!fast) return PyErr_Format(PyExc_TypeError, "hook must return None or a tuple of tensors, got %s", Py_TYPE(returned)->tp_name), false;
   if (PyTuple_GET_SIZE(fast.p) != static_cast<Py_ssize_t>(n))
-    return PyErr_Format(PyExc_RuntimeError, "hook has returned an incorrect number of values (got %zd, expected %u)", PyTuple_GET_SIZE(fast.p), n), false;
+    return PyErr_Format(PyExc_RuntimeError, "hook: expected it to return as many values as it was given, got %zd, expected %u", PyTuple_GET_SIZE(fast.p), n), false;
   for (uint32_t i = 0; i < n; i++) {
     PyObject* item = PyTuple_GET_ITEM(fast.p, i);
     if (item != Py_None && !is_tensor(item)) return PyErr_Format(PyExc_TypeError, "expected Tensor or None, but hook returned '%s'", Py_TYPE(item)->tp_name), false;

@@ -225,8 +225,8 @@ bool read_region(PyObject* tensors, Region* region) {
       region->sizes.assign(t->sizes(), t->sizes() + t->ndim);
       for (int d = 0; d < t->ndim; ++d) {
         if (t->strides()[d] != 0 || t->sizes()[d] < 2) continue;
-        PyErr_SetString(PyExc_RuntimeError, "sample: more than one element of the written-to tensor refers to a single "
-                                            "memory location. Please clone() the tensor first.");
+        PyErr_SetString(PyExc_RuntimeError, "sample: several elements of the written-to tensor refer to a single "
+                                            "memory location. Write to tensor.clone().");
         return false;
       }
     }

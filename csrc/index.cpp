@@ -70,7 +70,7 @@ bool take_slice(Parsed& p, const Tensor* t, PyObject* slice) {
   Py_ssize_t start, stop, step;
   if (PySlice_Unpack(slice, &start, &stop, &step)) return false;
   if (step < 0) return PyErr_SetString(PyExc_ValueError, "step must be greater than zero"), false;
-  if (p.source >= t->ndim) return fail_index("slice() cannot be applied to a 0-dim tensor.");
+  if (p.source >= t->ndim) return fail_index("slice: a 0-dim tensor has no dimension to slice.");
   int64_t size = t->sizes()[p.source], stride = t->strides()[p.source];
   Py_ssize_t length = PySlice_AdjustIndices(size, &start, &stop, step);
   p.offset += start * stride;
@@ -121,7 +121,7 @@ bool take_tensor(Parsed& p, const Tensor* t, PyObject* object) {
     return select(p, t, PyLong_AsLongLong(number.p));
   }
   if (!is_mask(index->dtype) && index->dtype != DType::I64 && index->dtype != DType::I32)
-    return fail_index("tensors used as indices must be long, int, byte or bool tensors");
+    return fail_index("index: expected tensors of dtype int64, int32, uint8 or bool");
   return add_index(p, object, is_mask(index->dtype) ? index->ndim : 1, t);
 }
 
@@ -144,7 +144,7 @@ bool take_other(Parsed& p, const Tensor* t, PyObject* item) {
   }
   Ref number(PyIndex_Check(item) ? PyNumber_Index(item) : nullptr);
   if (!number) {
-    PyErr_Format(PyExc_IndexError, "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices (got %s)",
+    PyErr_Format(PyExc_IndexError, "index: expected integers, slices, `...`, None or tensors of integers or bools, got %s",
                  Py_TYPE(item)->tp_name);
     return false;
   }
@@ -209,12 +209,12 @@ bool is_tuple_like(PyObject* index) {
 
 bool parse(Parsed& p, const Tensor* t, PyObject* index) {
   if (PyLong_CheckExact(index) && t->ndim == 0)
-    return fail_index("invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to convert a 0-dim tensor to a number");
+    return fail_index("invalid index of a 0-dim tensor: it has no dimension. tensor.item() gives its number");
   if (PyTuple_CheckExact(index)) return parse_items(p, t, &PyTuple_GET_ITEM(index, 0), PyTuple_GET_SIZE(index));
   if (PyLong_CheckExact(index) || PySlice_Check(index) || !is_tuple_like(index)) return parse_items(p, t, &index, 1);
   // As PyTorch does; it says the same of its own.
   if (!PyTuple_Check(index) &&
-      PyErr_WarnEx(PyExc_UserWarning, "Using a non-tuple sequence for multidimensional indexing is deprecated; use x[tuple(seq)] instead of x[seq].", 1))
+      PyErr_WarnEx(PyExc_UserWarning, "x[seq] with a non-tuple sequence is deprecated: write x[tuple(seq)].", 1))
     return false;
   Ref items(PySequence_Tuple(index));
   if (!items) return false;
@@ -349,7 +349,7 @@ bool mask_fits(const Tensor* mask, const Tensor* input, int dim) {
     Ref have(int_tuple(mask->sizes(), mask->ndim)), want(int_tuple(input->sizes(), input->ndim));
     Ref shown(have ? PySequence_List(have.p) : nullptr), other(want ? PySequence_List(want.p) : nullptr);
     if (shown && other)
-      PyErr_Format(PyExc_IndexError, "The shape of the mask %R at index %d does not match the shape of the indexed tensor %R at index %d", shown.p,
+      PyErr_Format(PyExc_IndexError, "index: the mask of shape %R at index %d does not fit the tensor of shape %R at dimension %d", shown.p,
                    d, other.p, dim + d);
     return false;
   }

@@ -60,8 +60,8 @@ static PyObject* alias_like(PyObject* source, Tensor* like, int64_t shift) {
 }
 
 static const char* kMultiOutput =
-    "This view is the output of a function that returns multiple views. Such functions do not allow the output views to be "
-    "modified inplace: use the out-of-place form of the operation.";
+    "It is one of multiple views that one function returned, and such views may not be "
+    "modified inplace. Use the out-of-place form of the operation.";
 
 // Why a view may not be written in place (or its base be): the text, or null when it may.
 static PyObject* view_objection(Tensor* t, const char* event) {
@@ -140,7 +140,7 @@ Node* tape_grad_fn_slow(Tensor* t) {
 bool tape_check_inplace(Tensor* self, const char* op_name) {
   if ((self->flags & kInference) && !tls.inference) {
     PyErr_Format(PyExc_RuntimeError,
-                 "%s: Inplace update to inference tensor outside InferenceMode is not allowed. Clone it to get a normal tensor first.", op_name);
+                 "%s: an inference tensor cannot be written in place outside InferenceMode. Clone it first.", op_name);
     return false;
   }
   if (!tls.grad_enabled) return true;
@@ -155,7 +155,7 @@ bool tape_check_inplace(Tensor* self, const char* op_name) {
     }
     if (self->view->base->flags & kRequiresGrad) {
       PyErr_Format(PyExc_RuntimeError,
-                   "%s: a view of a leaf Variable that requires grad is being used in an in-place operation. Use the out-of-place "
+                   "%s: in-place operation on a view of a leaf Variable that requires grad. Use the out-of-place "
                    "form, or write under no_grad.",
                    op_name);
       return false;
@@ -163,7 +163,7 @@ bool tape_check_inplace(Tensor* self, const char* op_name) {
   }
   if ((self->flags & kRequiresGrad) && !self->grad_fn) {
     PyErr_Format(PyExc_RuntimeError,
-                 "%s: a leaf Variable that requires grad is being used in an in-place operation. Use the out-of-place form, or "
+                 "%s: in-place operation on a leaf Variable that requires grad. Use the out-of-place form, or "
                  "write under no_grad.",
                  op_name);
     return false;

@@ -201,16 +201,16 @@ PyObject* shape_text(const int64_t* sizes, int ndim) {
 
 bool check_written(Tensor* out, Tensor** inputs, int n, const char* op) {
   if (!(out->flags & kDenseNonOverlapping) && has_internal_overlap(out->sizes(), out->strides(), out->ndim)) {
-    PyErr_Format(PyExc_RuntimeError, "%s: unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
-                 "Please clone() the tensor before performing the operation.", op);
+    PyErr_Format(PyExc_RuntimeError, "%s: several elements of the written-to tensor refer to a single memory location. "
+                 "Write to tensor.clone().", op);
     return false;
   }
   for (int i = 0; i < n; i++) {
     Tensor* in = inputs[i];
     if (!in || in == out || in->storage != out->storage) continue;
     if (shared_overlap(in, out) == Overlap::Partial) {
-      PyErr_Format(PyExc_RuntimeError, "%s: unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory location. "
-                   "Please clone() the tensor before performing the operation.", op);
+      PyErr_Format(PyExc_RuntimeError, "%s: an input and the written-to tensor share a single memory location at different places. "
+                   "Write to tensor.clone().", op);
       return false;
     }
   }

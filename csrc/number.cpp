@@ -334,11 +334,11 @@ bool promote_dtypes(DType a, DType b, DType* out) {
   }
   if (category(a) > category(b)) std::swap(a, b);
   if (is_float8(a) || is_float8(b)) {
-    PyErr_Format(PyExc_RuntimeError, "Promotion for Float8 Types is not supported, attempted to promote %s and %s", info(a).name, info(b).name);
+    PyErr_Format(PyExc_RuntimeError, "promotion: Float8 types have none, got %s and %s. Convert one of them", info(a).name, info(b).name);
     return false;
   }
   if ((is_wide_unsigned(a) || is_wide_unsigned(b)) && category(b) != 2) {
-    PyErr_Format(PyExc_RuntimeError, "Promotion for uint16, uint32, uint64 types is not supported, attempted to promote %s and %s",
+    PyErr_Format(PyExc_RuntimeError, "promotion: uint16, uint32 and uint64 have none, got %s and %s. Convert one of them",
                  info(a).name, info(b).name);
     return false;
   }
@@ -357,7 +357,7 @@ static PyObject* py_get_default(PyObject*, PyObject*) { return Py_NewRef(dtype_o
 static PyObject* py_set_default(PyObject*, PyObject* dtype) {
   if (!is_dtype(dtype)) return PyErr_Format(PyExc_TypeError, "set_default_dtype: expected a dtype, got %s", Py_TYPE(dtype)->tp_name), nullptr;
   if (!is_float(dtype_of(dtype)) || is_float8(dtype_of(dtype)))
-    return PyErr_Format(PyExc_TypeError, "only floating-point types are supported as the default type, got %R", dtype), nullptr;
+    return PyErr_Format(PyExc_TypeError, "set_default_dtype: expected a floating-point dtype, got %R", dtype), nullptr;
   default_dtype = dtype_of(dtype);
   Py_RETURN_NONE;
 }

@@ -289,11 +289,11 @@ Error multinomial(Generator& generator, Region& region, int64_t categories) {
       C sum = 0;
       for (int64_t j = 0; j < categories; ++j) {
         const C weight = convert<C>(*reinterpret_cast<const T*>(weights + j * region.operands[1].strides[1]));
-        if (!(weight >= 0)) return "multinomial: invalid distribution (encountering probability entry < 0)";
-        if (!std::isfinite(weight)) return "multinomial: invalid distribution (encountering probability entry = infinity or NaN)";
+        if (!(weight >= 0)) return "multinomial: invalid distribution: a probability is negative";
+        if (!std::isfinite(weight)) return "multinomial: invalid distribution: a probability is infinite or NaN";
         cumulative[static_cast<size_t>(j)] = sum += weight;
       }
-      if (!(sum > 0)) return "multinomial: invalid distribution (sum of probabilities <= 0)";
+      if (!(sum > 0)) return "multinomial: invalid distribution: the probabilities sum up to 0";
       for (C& value : cumulative) value /= sum;
       cumulative.back() = 1;
       for (int64_t s = 0; s < samples; ++s) {

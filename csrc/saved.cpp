@@ -16,8 +16,8 @@ void saved_clear(Saved* s) {
 static bool refuse_inference(Tensor* t) {
   if (!(t->flags & kInference)) return false;
   PyErr_SetString(PyExc_RuntimeError,
-                  "Inference tensors cannot be saved for backward. Clone it outside inference_mode to get a normal "
-                  "tensor, or make it under no_grad instead.");
+                  "save_for_backward: an inference tensor cannot be saved. Clone it outside inference_mode, "
+                  "or make it under no_grad.");
   return true;
 }
 
@@ -36,7 +36,7 @@ static PyObject* pack_through_hooks(Tensor* t, bool own_output, uint32_t output_
   if (!packed) return nullptr;
   if (t->current_version() != before) {
     PyErr_SetString(PyExc_RuntimeError,
-                    "A saved tensor pack hook is modifying its input in place. Return a new object and leave the "
+                    "saved_tensors_hooks: the pack hook changed its argument in place. Return a new object and leave the "
                     "tensor as it is.");
     return nullptr;
   }
@@ -155,7 +155,7 @@ static PyObject* unpack_through_hooks(Node* n, Saved* s) {
   Ref value(PyObject_CallOneArg(PyTuple_GET_ITEM(record.p, 1), PyTuple_GET_ITEM(record.p, 0)));
   if (!value) return nullptr;
   if (!is_tensor(value.p)) {
-    PyErr_Format(PyExc_TypeError, "Output of saved tensor unpack_hook expected to be a Tensor but got result of type %s", Py_TYPE(value.p)->tp_name);
+    PyErr_Format(PyExc_TypeError, "saved_tensors_hooks: expected unpack_hook to return a Tensor, got %s", Py_TYPE(value.p)->tp_name);
     return nullptr;
   }
   Tensor* t = as_tensor(value.p);

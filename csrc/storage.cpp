@@ -125,7 +125,7 @@ Storage* storage_wrap(char* data, size_t nbytes, Device device, void (*release)(
 
 bool storage_resize(Storage* s, size_t nbytes) {
   if (!s->resizable) {
-    PyErr_SetString(PyExc_RuntimeError, "Trying to resize storage that is not resizable (its memory belongs to another object)");
+    PyErr_SetString(PyExc_RuntimeError, "resize_: the storage is not resizable: its memory belongs to another object");
     return false;
   }
   if (!kDevices[s->device.type].has_data) {

@@ -442,7 +442,7 @@ static PyObject* py_run_backward(PyObject*, PyObject* args) {
       Edge e;
       if (!edge_of(PyTuple_GET_ITEM(inputs, i), &e)) return Py_XDECREF(e.node), nullptr;
       call.inputs.push_back(e);
-      if (!e.node) return PyErr_SetString(PyExc_RuntimeError, "One of the differentiated Tensors does not require grad"), nullptr;
+      if (!e.node) return PyErr_SetString(PyExc_RuntimeError, "grad: an input does not require grad"), nullptr;
     }
   }
   std::vector<PyObject*> captured(call.inputs.size(), nullptr);

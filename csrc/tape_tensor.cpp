@@ -26,16 +26,16 @@ static bool change_requires_grad(Tensor* t, bool on) {
   if (tape_grad_fn(t)) {
     if (on) return true;
     PyErr_SetString(PyExc_RuntimeError,
-                    "you can only change requires_grad flags of leaf variables. To use a computed tensor as a constant, take "
+                    "requires_grad: expected a leaf, got the result of an operation. To use it as a constant, take "
                     "x.detach().");
     return false;
   }
   if (on && !is_differentiable(t->dtype)) {
-    PyErr_Format(PyExc_RuntimeError, "only Tensors of floating point and complex dtype can require gradients, got %s", info(t->dtype).name);
+    PyErr_Format(PyExc_RuntimeError, "requires_grad: expected a floating point or complex dtype, got %s", info(t->dtype).name);
     return false;
   }
   if (on && (t->flags & kInference) && !tls.inference) {
-    PyErr_SetString(PyExc_RuntimeError, "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed. Clone it first.");
+    PyErr_SetString(PyExc_RuntimeError, "requires_grad: an inference tensor cannot require gradients outside InferenceMode. Clone it first.");
     return false;
   }
   if (on) t->flags |= kRequiresGrad;
@@ -70,7 +70,7 @@ static PyObject* get_grad(PyObject* self, void*) {
   if (t->grad) return Py_NewRef(t->grad);
   if (t->grad_fn && !(t->extra && t->extra->retains_grad)) {
     if (PyErr_WarnEx(PyExc_UserWarning,
-                     "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. It is not filled by backward() "
+                     ".grad: this Tensor is not a leaf Tensor, and its gradient is not kept by backward() "
                      "unless retain_grad() was called on it before.",
                      1))
       return nullptr;
@@ -80,24 +80,24 @@ static PyObject* get_grad(PyObject* self, void*) {
 
 static bool check_grad(Tensor* t, PyObject* value) {
   if (!is_tensor(value)) {
-    PyErr_Format(PyExc_TypeError, "assigned grad expected to be a Tensor or None but got grad of type %s", Py_TYPE(value)->tp_name);
+    PyErr_Format(PyExc_TypeError, "grad: expected a Tensor or None, got %s", Py_TYPE(value)->tp_name);
     return false;
   }
   Tensor* g = as_tensor(value);
-  if (g == t) return PyErr_SetString(PyExc_RuntimeError, "can't assign Variable as its own grad"), false;
+  if (g == t) return PyErr_SetString(PyExc_RuntimeError, "grad: a tensor cannot be its own gradient"), false;
   if (g->dtype != t->dtype) {
-    PyErr_Format(PyExc_RuntimeError, "attempting to assign a gradient with dtype %s to a tensor with dtype %s: they must be the same",
+    PyErr_Format(PyExc_RuntimeError, "grad: got dtype %s for a tensor of dtype %s: they must be the same",
                  info(g->dtype).name, info(t->dtype).name);
     return false;
   }
   if (g->device != t->device) {
     Ref want(device_object(t->device)), got(device_object(g->device));
-    PyErr_Format(PyExc_RuntimeError, "attempting to assign a gradient on device %S to a tensor on device %S: they must be the same", got.p, want.p);
+    PyErr_Format(PyExc_RuntimeError, "grad: got one on device %S for a tensor on device %S: they must be the same", got.p, want.p);
     return false;
   }
   if (g->ndim != t->ndim || memcmp(g->sizes(), t->sizes(), sizeof(int64_t) * t->ndim)) {
     Ref want(int_tuple(t->sizes(), t->ndim)), got(int_tuple(g->sizes(), g->ndim));
-    PyErr_Format(PyExc_RuntimeError, "attempting to assign a gradient of size %R to a tensor of size %R: they must be the same", got.p, want.p);
+    PyErr_Format(PyExc_RuntimeError, "grad: got size %R for a tensor of size %R: they must be the same", got.p, want.p);
     return false;
   }
   return true;
@@ -122,7 +122,7 @@ static PyObject* get_retains_grad(PyObject* self, void*) {
 
 static PyObject* m_retain_grad(PyObject* self, PyObject*) {
   Tensor* t = as_tensor(self);
-  if (!tape_requires_grad(t)) return PyErr_SetString(PyExc_RuntimeError, "can't retain_grad on Tensor that has requires_grad=False"), nullptr;
+  if (!tape_requires_grad(t)) return PyErr_SetString(PyExc_RuntimeError, "retain_grad: the Tensor has requires_grad=False, so there is no gradient to keep"), nullptr;
   Node* n = tape_grad_fn(t);
   AutogradExtra* x = tensor_extra(t);
   if (!n || x->retains_grad) Py_RETURN_NONE;
@@ -215,7 +215,7 @@ static PyObject* py_mark_view(PyObject*, PyObject* args) {
 static PyObject* m_detach_(PyObject* self, PyObject*) {
   Tensor* t = as_tensor(self);
   if (t->view && t->view->is_grad_view) {
-    PyErr_SetString(PyExc_RuntimeError, "Can't detach views in-place. Use detach() instead.");
+    PyErr_SetString(PyExc_RuntimeError, "detach_: a view cannot leave the graph in place. Use detach().");
     return nullptr;
   }
   tape_set_grad_fn(t, nullptr, 0);

@@ -88,7 +88,7 @@ static bool bad_size(const int64_t* sizes, int ndim) {
   if (!shape) return false;
   for (int i = 0; i < ndim; i++)
     if (sizes[i] < 0) {
-      PyErr_Format(PyExc_RuntimeError, "Trying to create tensor with negative dimension %lld: %R", static_cast<long long>(sizes[i]), shape.p);
+      PyErr_Format(PyExc_RuntimeError, "expected sizes of at least 0, got negative dimension %lld: %R", static_cast<long long>(sizes[i]), shape.p);
       return false;
     }
   PyErr_Format(PyExc_RuntimeError, "tensor of size %R is too large: its storage size calculation overflowed", shape.p);
@@ -301,7 +301,7 @@ static PyObject* get_nbytes(PyObject* self, void*) {
 }
 static PyObject* get_version(PyObject* self, void*) {
   if (as_tensor(self)->flags & kInference) {
-    PyErr_SetString(PyExc_RuntimeError, "Inference tensors do not track version counter.");
+    PyErr_SetString(PyExc_RuntimeError, "_version: inference tensors count no writes.");
     return nullptr;
   }
   return PyLong_FromUnsignedLong(as_tensor(self)->current_version());
@@ -383,7 +383,7 @@ static bool one_dim(Tensor* t, PyObject* dim, int64_t* out, const char* op) {
   if (d == -1 && PyErr_Occurred()) return false;
   int64_t n = t->ndim;
   if (d < -n || d >= n) {
-    PyErr_Format(PyExc_IndexError, "%s: dimension out of range (expected to be in range of [%lld, %lld], but got %lld)", op,
+    PyErr_Format(PyExc_IndexError, "%s: Dimension out of range: expected one in [%lld, %lld], got %lld", op,
                  static_cast<long long>(n ? -n : -1), static_cast<long long>(n ? n - 1 : 0), static_cast<long long>(d));
     return false;
   }
@@ -559,16 +559,16 @@ static PyObject* py_alias(PyObject*, PyObject* args) {
   int64_t s[kMaxDims], st[kMaxDims];
   int n = read_ints(sizes, s, kMaxDims, "as_strided"), m = n < 0 ? -1 : read_ints(strides, st, kMaxDims, "as_strided");
   if (n < 0 || m < 0) return nullptr;
-  if (n != m) return PyErr_Format(PyExc_RuntimeError, "as_strided: mismatch in length of strides and shape (%d and %d)", m, n), nullptr;
+  if (n != m) return PyErr_Format(PyExc_RuntimeError, "as_strided: expected as many strides as sizes, got %d and %d", m, n), nullptr;
   for (int i = 0; i < n; i++)
-    if (st[i] < 0) return PyErr_SetString(PyExc_RuntimeError, "as_strided: Negative strides are not supported at the moment"), nullptr;
+    if (st[i] < 0) return PyErr_SetString(PyExc_RuntimeError, "as_strided: expected strides of at least 0, got negative ones"), nullptr;
   if (checked_numel(s, n) < 0) return bad_size(s, n), nullptr;
   DType d = dtype == Py_None ? b->dtype : dtype_of(dtype);
   int64_t span = span_elements(s, st, n), need;
   if (span < 0 || offset < 0 || __builtin_mul_overflow(span + offset, static_cast<int64_t>(itemsize(d)), &need))
     return PyErr_Format(PyExc_RuntimeError, "as_strided: sizes, strides or offset (%zd) out of range", offset), nullptr;
   if (span && static_cast<size_t>(need) > b->storage->nbytes)
-    return PyErr_Format(PyExc_RuntimeError, "as_strided: setStorage: sizes %R, strides %R, storage offset %zd require a storage size of %lld bytes, which is out of bounds for storage of size %zu",
+    return PyErr_Format(PyExc_RuntimeError, "as_strided: sizes %R, strides %R and storage offset %zd are out of bounds: they need %lld bytes, the storage has %zu",
                         sizes, strides, offset, static_cast<long long>(need), b->storage->nbytes), nullptr;
   Tensor* t = tensor_alias(b, s, st, n, offset, d);
   if (t && !(b->flags & kInference)) tensor_share_version(b, t);

@@ -59,7 +59,7 @@ def ignore(drop: Any = False, **kwargs: Any) -> Callable:
     if callable(drop):
         return _mark(drop, FunctionModifiers.IGNORE)
     if not isinstance(drop, bool):
-        raise RuntimeError(f"Argument to @torch.jit.ignore must be a bool or a function but got {drop}")
+        raise RuntimeError(f"torch.jit.ignore: expected a bool or a function, got {drop}")
     if kwargs.pop("drop_on_export", None):
         warnings.warn("ignore(drop_on_export=True) has been deprecated; use torch.jit.unused instead", category=FutureWarning, stacklevel=2)
         drop = True

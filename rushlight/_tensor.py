@@ -28,8 +28,8 @@ def _warn_of_hooks(t: Tensor) -> None:
     for hook in (t._backward_hooks or {}).values():
         if not hasattr(hook, "__torch_unserializable__"):
             warnings.warn(
-                f"backward hook {hook!r} on tensor will not be serialized. If this is expected, you can decorate the function with "
-                "@torch.utils.hooks.unserializable_hook to suppress this warning",
+                f"backward hook {hook!r} of a tensor will not be serialized. Where that is meant, "
+                "decorate it with @torch.utils.hooks.unserializable_hook and this warning stays away",
                 stacklevel=4,
             )
 
@@ -118,7 +118,7 @@ def set_state(self: Tensor, state: Any) -> None:
         self.__dict__.update(state)
         return
     if not self.is_leaf:
-        raise RuntimeError("__setstate__ can be only called on leaf Tensors")
+        raise RuntimeError("__setstate__: expected a leaf Tensor, got the result of an operation")
     if len(state) == 4:
         source, offset, size, stride = state
         if source.dtype is not self.dtype:
@@ -154,7 +154,7 @@ def deepcopy_tensor(self: Tensor, memo: dict) -> Tensor:
     """`Tensor.__deepcopy__`: views of one storage stay views of one storage."""
     if not self.is_leaf:
         raise RuntimeError(
-            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment. "
+            "deepcopy: only graph leaves can be copied, and this Tensor is the result of an operation. "
             "Copy tensor.detach() instead, or detach it before the object that holds it is copied."
         )
     if id(self) in memo:

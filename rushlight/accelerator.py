@@ -62,7 +62,7 @@ def get_device_module(device: Any = None) -> ModuleType:
     try:
         return import_module(f".{name}", __package__)
     except ModuleNotFoundError:
-        raise RuntimeError(f"Device '{name}' does not have a corresponding module registered as 'torch.{name}'.") from None
+        raise RuntimeError(f"device '{name}' has no module 'torch.{name}'. Register one with it.") from None
 
 
 class device_index:  # noqa: N801 - PyTorch's name

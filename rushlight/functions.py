@@ -189,7 +189,7 @@ def dim_order(self: Tensor, *, ambiguity_check: bool | list = False) -> tuple[in
         sizes, strides = self.shape, self.stride()
         seen = [s for n, s in zip(sizes, strides, strict=True) if n != 1]
         if len(set(seen)) != len(seen) or 1 in sizes:
-            raise RuntimeError(f"The tensor does not have unique dim order, or cannot map to exact one of the given memory formats: shape {list(sizes)}, strides {list(strides)}")
+            raise RuntimeError(f"dim_order: ambiguous, or not one of the given memory formats: shape {list(sizes)}, strides {list(strides)}")
     return tuple(sorted(range(self.ndim), key=lambda d: (-self.stride()[d], d)))
 
 

@@ -126,7 +126,7 @@ def _hubconf(folder: str) -> Any:
 
 def _entry(module: Any, model: str) -> Callable:
     if not isinstance(model, str):
-        raise ValueError("Invalid input: model should be a string of function name")
+        raise ValueError("hub: expected the name of a function as model")
     missing = [name for name in getattr(module, VAR_DEPENDENCY, ()) if name not in sys.modules and importlib.util.find_spec(name) is None]
     if missing:
         raise RuntimeError(f"Missing dependencies: {', '.join(missing)}")

@@ -106,7 +106,7 @@ class Library:
         if kind not in ("DEF", "FRAGMENT", "IMPL"):
             raise ValueError(f"Unsupported library kind: {kind!r}; expected 'DEF', 'FRAGMENT' or 'IMPL'")
         if kind == "DEF" and ns in ("prim", "prims"):
-            raise ValueError(f"{ns} is a reserved namespace. Please try creating a library with another name.")
+            raise ValueError(f"Library: the namespace {ns} is reserved. Choose another.")
         self.ns, self.kind, self.dispatch_key = ns, kind, dispatch_key
         self._defined: list[str] = []
         self._implemented: list[tuple[str, Any]] = []
@@ -130,7 +130,7 @@ class Library:
     def impl(self, op_name: Any, fn: Callable, dispatch_key: str = "", *, with_keyset: bool = False, allow_override: bool = False) -> None:
         """Implement an op for a key (the library's own if none is given)."""
         if not callable(fn):
-            raise TypeError(f"Input function is required to be a callable but found type {type(fn).__name__}")
+            raise TypeError(f"impl: expected a callable, got {type(fn).__name__}")
         key = dispatch_key or self.dispatch_key or "CompositeImplicitAutograd"
         name = op_name if isinstance(op_name, str) else str(getattr(op_name, "_opname", getattr(op_name, "__name__", op_name)))
         short = name.rpartition("::")[2].partition(".")[0]
@@ -305,7 +305,7 @@ class CustomOpDef:
         """backward(ctx, *grads) -> gradients; setup_context(ctx, inputs, output) saves what it needs."""
         mutated = [p.name for p in self._definition.spec.params if p.mutated]
         if mutated:
-            raise RuntimeError(f"Cannot register autograd formula for non-functional operator {self._qualname}: it mutates {mutated}")
+            raise RuntimeError(f"register_autograd: {self._qualname} mutates {mutated}; only functional operators take a formula")
         self._definition.backward, self._definition.setup_context = backward, setup_context
         table.register(self._qualname, DispatchKey.Autograd, _autograd_kernel(self._definition))
 

@@ -27,11 +27,11 @@ def _layout(name: str, layout: Any) -> Any:
 def _ragged_dim(name: str, parts: list) -> int:
     """The one dim in which components differ; the first if there is none."""
     if not parts:
-        raise RuntimeError(f"{name}: Cannot construct a nested tensor from an empty tensor list")
+        raise RuntimeError(f"{name}: expected at least one tensor in the list to make a nested one of")
     if any(p.ndim != parts[0].ndim for p in parts):
-        raise RuntimeError(f"{name}: When constructing a nested tensor, all tensors in list must have the same dim")
+        raise RuntimeError(f"{name}: expected tensors with one number of dimensions (dim) in the list")
     if not parts[0].ndim:
-        raise RuntimeError(f"{name}: Cannot construct a nested tensor from a list of zero-dim tensors")
+        raise RuntimeError(f"{name}: expected tensors with dimensions in the list, got zero-dim ones")
     differ = [d for d in range(parts[0].ndim) if len({p.shape[d] for p in parts}) > 1]
     if len(differ) > 1:
         raise RuntimeError(f"{name}: components may differ in one dim, but these differ in dims {differ}")
@@ -66,7 +66,7 @@ def as_nested_tensor(ts: Any, dtype: Any = None, device: Any = None, layout: Any
     if isinstance(ts, NestedTensor):
         return ts if dtype is None else ts.to(dtype)
     if not isinstance(ts, (list, tuple, _C.Tensor)) or (not isinstance(ts, _C.Tensor) and not all(isinstance(t, _C.Tensor) for t in ts)):
-        raise TypeError("as_nested_tensor(): Expected first argument to be a tensor or a list / tuple of tensors")
+        raise TypeError("as_nested_tensor: expected a tensor, or a list or tuple of tensors")
     if isinstance(ts, _C.Tensor) and ts.ndim < 2:
         raise RuntimeError("as_nested_tensor(): Expected tensor argument to have dim() > 1")
     return _joined("as_nested_tensor", [as_tensor(t, dtype, device) for t in (ts.unbind(0) if isinstance(ts, _C.Tensor) else ts)], layout)
@@ -75,7 +75,7 @@ def as_nested_tensor(ts: Any, dtype: Any = None, device: Any = None, layout: Any
 def nested_tensor_from_jagged(values: Any, offsets: Any = None, lengths: Any = None, jagged_dim: int | None = None, min_seqlen: int | None = None, max_seqlen: int | None = None) -> NestedTensor:
     """A nested tensor over `values`, whose components begin at `offsets`, have `lengths`, or both."""
     if offsets is None and lengths is None:
-        raise RuntimeError("nested_tensor_from_jagged(): At least one of offsets or lengths is required.")
+        raise RuntimeError("nested_tensor_from_jagged: expected offsets, lengths or both.")
     jagged_dim = 1 if jagged_dim is None else jagged_dim
     if not 1 <= jagged_dim <= values.ndim:
         raise RuntimeError(f"nested_tensor_from_jagged(): jagged_dim must be between 1 and {values.ndim}, got {jagged_dim}")

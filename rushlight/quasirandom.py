@@ -87,8 +87,8 @@ class SobolEngine:
         total = self.num_generated + 2**m
         if total & (total - 1):
             raise ValueError(
-                f"The balance properties of Sobol' points require n to be a power of 2. {self.num_generated} points have been previously generated, "
-                f"then: n={self.num_generated}+2**{m}={total}. If you still want to do this, please use 'SobolEngine.draw()' instead."
+                f"draw_base2: Sobol' points are balanced when their number is a power of 2. {self.num_generated} were drawn before, "
+                f"so there would be {self.num_generated} + 2**{m} = {total}. draw({2**m}) takes them all the same."
             )
         return self.draw(n=2**m, out=out, dtype=dtype)
 

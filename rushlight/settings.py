@@ -50,7 +50,7 @@ def alert_not_deterministic(caller: str) -> None:
     if _settings.warn_only:
         warnings.warn(f"{said}, warn_only=True)'.", stacklevel=4)
     else:
-        raise RuntimeError(f"{said})'. You can turn off determinism just for this operation, or you can use the 'warn_only=True' option, if that's acceptable for your application.")
+        raise RuntimeError(f"{said})'. Turn determinism off around it, or pass warn_only=True to be told only.")
 
 
 def set_fill_uninitialized_memory(mode: bool) -> None:

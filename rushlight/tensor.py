@@ -37,7 +37,7 @@ def _format(self: Tensor, spec: str) -> str:
 def _contains(self: Tensor, element: Any) -> bool:
     if isinstance(element, (Tensor, int, float, complex)):
         return bool((element == self).any().item())
-    raise RuntimeError(f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}.")
+    raise RuntimeError(f"Tensor.__contains__: expected a Tensor or a number, got {type(element)}.")
 
 
 def _reversed(self: Tensor) -> Tensor:

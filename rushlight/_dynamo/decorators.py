@@ -54,7 +54,7 @@ dont_skip_tracing = _marked("dont_skip_tracing", "A function to capture although
 def substitute_in_graph(original_fn: Callable, *, can_constant_fold_through: bool = False, skip_signature_check: bool = False, is_embedded_type: bool = False) -> Callable:
     """Decorator: capture this function in place of `original_fn`."""
     if not callable(original_fn):
-        raise TypeError(f"substitute_in_graph expects a function but got {type(original_fn)}")
+        raise TypeError(f"substitute_in_graph: expected a function, got {type(original_fn)}")
     return lambda traceable_fn: traceable_fn
 
 
@@ -105,7 +105,7 @@ def mark_static(t: Any, index: int | list[int] | tuple[int, ...] | None = None) 
 def mark_static_address(t: Any, guard: bool = False) -> None:
     """This tensor stays where it is in memory."""
     if not isinstance(t, Tensor):
-        raise TypeError(f"mark_static_address expects a tensor but received {type(t).__name__}")
+        raise TypeError(f"mark_static_address: expected a Tensor, got {type(t).__name__}")
 
 
 class set_stance:  # noqa: N801 - PyTorch's name
@@ -115,7 +115,7 @@ class set_stance:  # noqa: N801 - PyTorch's name
         if stance not in _STANCES:
             raise RuntimeError(f"invalid torch.compile stance '{stance}'; expected one of {sorted(_STANCES)}")
         if force_backend is not None and stance != "default":
-            raise RuntimeError("non-default stance cannot have force_backend set")
+            raise RuntimeError("stance: force_backend goes with the stance 'default' only")
         self.stance = stance
         self._before = globals()["stance"]
         globals()["stance"] = stance

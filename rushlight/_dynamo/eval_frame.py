@@ -46,7 +46,7 @@ def compile(model: Callable | None = None, *, fullgraph: bool = False, dynamic: 
                      recompile_limit: int | None = None, isolate_recompiles: bool = False, shapes_spec: Any = None) -> Any:  # fmt: skip
     """A callable that behaves as `model`. Bare or with arguments, also as a decorator."""
     if mode is not None and options is not None:
-        raise RuntimeError("Either mode or options can be specified, but both can't be specified at the same time.")
+        raise RuntimeError("compile: expected mode or options, got both.")
     if mode is not None and mode not in _MODES:
         raise RuntimeError(f"Unrecognized mode={mode}, should be one of: {', '.join(sorted(_MODES))}")
     if model is None:

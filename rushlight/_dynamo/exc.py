@@ -48,7 +48,7 @@ class InvalidBackend(TorchDynamoException):
 
     def __init__(self, name: str, known: list[str] | None = None) -> None:
         shown = f" Known backends: {', '.join(known)}." if known else ""
-        super().__init__(f"Invalid backend: {name!r}, see `torch._dynamo.list_backends()` for available backends.{shown}")
+        super().__init__(f"Invalid backend: {name!r}. torch._dynamo.list_backends() names those there are.{shown}")
 
 
 class ResetRequired(TorchDynamoException):

@@ -30,7 +30,7 @@ def autocast_decorator(autocast_instance: autocast, func: _F) -> _F:
         with autocast_instance:
             return func(*args, **kwargs)
 
-    decorate_autocast.__script_unsupported = "@autocast() decorator is not supported in script mode"
+    decorate_autocast.__script_unsupported = "torch.jit.script cannot compile a function decorated with @autocast()"
     return decorate_autocast
 
 
@@ -41,7 +41,7 @@ class autocast:  # noqa: N801 - PyTorch's name
         if not isinstance(device_type, str):
             raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
         if device_type not in _state.DEVICES:
-            raise RuntimeError(f"User specified an unsupported autocast device_type '{device_type}'")
+            raise RuntimeError(f"autocast: unsupported autocast device_type '{device_type}'")
         self.device = device_type
         self.fast_dtype = _state.get_autocast_dtype(device_type) if dtype is None else dtype
         self._cache_enabled = _state.is_autocast_cache_enabled() if cache_enabled is None else cache_enabled
@@ -50,14 +50,14 @@ class autocast:  # noqa: N801 - PyTorch's name
 
     def _is_usable(self) -> bool:
         if self.device == "cuda":
-            warnings.warn("CUDA is not available or torch_xla is imported. Disabling autocast.", stacklevel=3)
+            warnings.warn("autocast('cuda'): CUDA is not available, so it has no effect.", stacklevel=3)
             return False
         if self.fast_dtype in (bfloat16, float16):
             return True
         name = self.device.upper()
         warnings.warn(
-            f"In {name} autocast, but the target dtype is not supported. Disabling autocast.\n"
-            f"{name} Autocast only supports dtypes of {bfloat16}, {float16} currently.",
+            f"{name} autocast: the target dtype is not supported, so it has no effect.\n"
+            f"Pass dtype={bfloat16} or dtype={float16}.",
             stacklevel=3,
         )
         return False

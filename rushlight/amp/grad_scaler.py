@@ -57,7 +57,7 @@ class GradScaler:
     ) -> None:  # fmt: skip
         self._device, self._enabled = device, enabled
         if enabled and device == "cuda":
-            warnings.warn("torch.cuda.amp.GradScaler is enabled, but CUDA is not available.  Disabling.", stacklevel=2)
+            warnings.warn("GradScaler(enabled=True): CUDA is not available, so it has no effect.", stacklevel=2)
             self._enabled = False
         if not self._enabled:
             return
@@ -71,7 +71,7 @@ class GradScaler:
 
     def _check_scale_growth_tracker(self, funcname: str) -> tuple[Tensor, Tensor]:
         for name in ("_scale", "_growth_tracker"):
-            missing = f"Attempted {funcname} but {name} is None.  This may indicate your script did not use scaler.scale(loss or outputs) earlier in the iteration."
+            missing = f"{funcname}: {name} is None: the iteration did not use scaler.scale on its loss or outputs first."
             assert getattr(self, name) is not None, missing
         return self._scale, self._growth_tracker
 
@@ -97,7 +97,7 @@ class GradScaler:
                 return value * copies[0].get(value.device)
             if isinstance(value, Iterable):
                 return type(value)(map(apply, value)) if isinstance(value, (list, tuple)) else map(apply, value)
-            raise ValueError("outputs must be a Tensor or an iterable of Tensors")
+            raise ValueError("scale: expected outputs to be a Tensor or an iterable of Tensors")
 
         return apply(outputs)
 
@@ -130,7 +130,7 @@ class GradScaler:
         scale, _ = self._check_scale_growth_tracker("unscale_")
         state = self._per_optimizer_states[id(optimizer)]
         if state["stage"] is OptState.UNSCALED:
-            raise RuntimeError("unscale_() has already been called on this optimizer since the last update().")
+            raise RuntimeError("unscale_() has already been called for this optimizer. Call update() before the next time.")
         if state["stage"] is OptState.STEPPED:
             raise RuntimeError("unscale_() is being called after step().")
         inverse = scale.double().reciprocal().float()
@@ -147,17 +147,17 @@ class GradScaler:
         if not self._enabled:
             return optimizer.step(*args, **kwargs)
         if "closure" in kwargs:
-            raise RuntimeError("Closure use is not currently supported if GradScaler is enabled.")
+            raise RuntimeError("step: Closure arguments do not work with an enabled GradScaler.")
         self._check_scale_growth_tracker("step")
         state = self._per_optimizer_states[id(optimizer)]
         if state["stage"] is OptState.STEPPED:
-            raise RuntimeError("step() has already been called since the last update().")
+            raise RuntimeError("step() has already been called for this optimizer. Call update() before the next time.")
         if getattr(optimizer, "_step_supports_amp_scaling", False):
             result = self._fused_step(optimizer, state, args, kwargs)
         else:
             if state["stage"] is OptState.READY:
                 self.unscale_(optimizer)
-            assert state["found_inf_per_device"], "No inf checks were recorded for this optimizer."
+            assert state["found_inf_per_device"], "step: No inf checks were recorded: none of the optimizer's parameters has a gradient."
             result = self._maybe_opt_step(optimizer, state, *args, **kwargs)
         state["stage"] = OptState.STEPPED
         return result
@@ -185,7 +185,7 @@ class GradScaler:
         scale, tracker = self._check_scale_growth_tracker("update")
         if new_scale is None:
             flags = [flag.to(scale.device) for state in self._per_optimizer_states.values() for flag in state["found_inf_per_device"].values()]
-            assert flags, "No inf checks were recorded prior to update."
+            assert flags, "update: No inf checks were recorded: call step() or unscale_() first."
             _update_scale(scale, tracker, sum(flags[1:], flags[0]), self._growth_factor, self._backoff_factor, self._growth_interval)
         elif isinstance(new_scale, float):
             scale.fill_(new_scale)
@@ -263,7 +263,7 @@ class GradScaler:
         if not self._enabled:
             return
         if not state_dict:
-            raise RuntimeError("The source state dict is empty, possibly because it was saved from a disabled instance of GradScaler.")
+            raise RuntimeError("load_state_dict: the state dict is empty, as that of a disabled GradScaler is.")
         self._init_scale, self._init_growth_tracker = state_dict["scale"], state_dict["_growth_tracker"]
         self._growth_factor, self._backoff_factor = state_dict["growth_factor"], state_dict["backoff_factor"]
         self._growth_interval = state_dict["growth_interval"]
@@ -275,7 +275,7 @@ class GradScaler:
     def __getstate__(self) -> dict[str, Any]:
         state = dict(self.__dict__)
         if self._enabled:
-            assert not self._per_optimizer_states, "A GradScaler instance may only be pickled at the beginning of an iteration, or at the end after scaler.update()."
+            assert not self._per_optimizer_states, "GradScaler: pickle it between iterations, after update() and before the next unscale_() or step()."
             state |= {"_init_scale": self.get_scale(), "_init_growth_tracker": self._get_growth_tracker(), "_scale": None, "_growth_tracker": None}
         return state
 

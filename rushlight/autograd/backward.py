@@ -38,7 +38,7 @@ def _implicit(output: Any, index: int) -> Any:
     if meta.numel() != 1:
         raise RuntimeError(f"grad can be implicitly created only for scalar outputs, but output {index} has shape {tuple(meta.shape)}")
     if not meta.is_floating_point():
-        raise RuntimeError(f"grad can be implicitly created only for real scalar outputs but got {meta.dtype}")
+        raise RuntimeError(f"grad can be implicitly created only for real outputs, got {meta.dtype}. Pass the gradient.")
     return _C.own_call(_C.empty(tuple(meta.shape), None, meta.dtype, meta.device).fill_, 1)
 
 
@@ -50,14 +50,14 @@ def make_gradients(outputs: Sequence[Any], given: Sequence[Any], is_batched: boo
             made.append(_implicit(output, i))
             continue
         if not isinstance(grad, _C.Tensor):
-            raise TypeError(f"gradients can be either Tensors or None, but got {type(grad).__name__}")
+            raise TypeError(f"gradients: expected Tensors or None, got {type(grad).__name__}")
         shape = tuple(grad.shape)[1:] if is_batched else tuple(grad.shape)
         if shape != _shape_of(output):
             raise RuntimeError(f"Mismatch in shape: grad_output[{i}] has a shape of {shape} and output[{i}] has a shape of {_shape_of(output)}.")
         if not is_edge(output) and output.is_complex() != grad.is_complex():
             raise RuntimeError(
-                f"For complex Tensors, both grad_output and output are required to have the same dtype. "
-                f"Mismatch in dtype: grad_output[{i}] has {grad.dtype} and output[{i}] has {output.dtype}."
+                f"the gradient of a complex output has its dtype. "
+                f"grad_output[{i}] has dtype {grad.dtype}, output[{i}] {output.dtype}."
             )
         made.append(grad)
     return tuple(made)

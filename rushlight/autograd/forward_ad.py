@@ -63,9 +63,9 @@ class dual_level:  # noqa: N801 (PyTorch's name)
 def check_tangent(tensor: Any, tangent: Any) -> None:
     """Raise unless `tangent` can be the tangent of `tensor`."""
     if not (tensor.is_floating_point() or tensor.is_complex()):
-        raise ValueError(f"Expected primal to be floating point or complex, but got: {tensor.dtype}")
+        raise ValueError(f"make_dual: expected a floating point or complex primal, got {tensor.dtype}")
     if not (tangent.is_floating_point() or tangent.is_complex()):
-        raise ValueError(f"Expected tangent to be floating point or complex, but got: {tangent.dtype}")
+        raise ValueError(f"make_dual: expected a floating point or complex tangent, got {tangent.dtype}")
     if tuple(tensor.shape) != tuple(tangent.shape):
         raise RuntimeError(f"Trying to set a forward gradient that has a different size than that of the original Tensor: {tuple(tangent.shape)}, expected {tuple(tensor.shape)}.")
     if tensor.dtype != tangent.dtype:
@@ -75,7 +75,7 @@ def check_tangent(tensor: Any, tangent: Any) -> None:
 def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Any:
     """An alias of `tensor` that carries `tangent`, of the same shape and dtype."""
     if not _open.levels:
-        raise RuntimeError("Trying to create a dual Tensor for forward AD but no level exists, make sure to enter_dual_level() first.")
+        raise RuntimeError("make_dual: no level is entered. Call it inside dual_level(), or after enter_dual_level().")
     check_tangent(tensor, tangent)
     current = _open.levels[-1]
     value = levels.lowered(tensor, current)

@@ -155,7 +155,7 @@ class Function(metaclass=FunctionMeta):
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:
         """The result. First argument `ctx`, unless `setup_context` is defined."""
-        raise NotImplementedError("You must implement the forward function for custom autograd.Function.")
+        raise NotImplementedError("forward: a custom autograd.Function must define this static method.")
 
     @staticmethod
     def setup_context(ctx: FunctionCtx, inputs: tuple, output: Any) -> None:
@@ -165,14 +165,14 @@ class Function(metaclass=FunctionMeta):
     @staticmethod
     def backward(ctx: FunctionCtx, *grad_outputs: Any) -> Any:
         """Gradients of every argument of forward, from gradients of every output."""
-        raise NotImplementedError("You must implement either the backward or vjp method for your custom autograd.Function to use it with backward mode AD.")
+        raise NotImplementedError("backward: this autograd.Function defines neither backward nor vjp, so gradients cannot flow through it.")
 
     vjp = backward
 
     @staticmethod
     def jvp(ctx: FunctionCtx, *grad_inputs: Any) -> Any:
         """Tangents of every output, from tangents (or None) of every argument."""
-        raise NotImplementedError("You must implement the jvp function for custom autograd.Function to use it with forward mode AD.")
+        raise NotImplementedError("jvp: this autograd.Function does not define it, so tangents cannot flow through it.")
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple, *args: Any) -> Any:

@@ -234,9 +234,9 @@ def check_undefined(func: Callable, inputs: tuple) -> None:
         try:
             made = _C._run_backward(outputs, weights, True, False, wanted, False)
         except RuntimeError as error:
-            raise GradcheckError("Expected backward function to handle undefined output grads. Please look at its set_materialize_grads and None gradients.") from error
+            raise GradcheckError("gradcheck: backward fails where output gradients are undefined (None). See ctx.set_materialize_grads.") from error
         if len(left_out) == len(outputs) and any(v != 0 for g, x in zip(made, wanted, strict=True) for v in reals_or_zeros(g, x)):
-            raise GradcheckError("Expected all input grads to be undefined or zero when all output grads are undefined or zero.")
+            raise GradcheckError("gradcheck: undefined or zero output gradients must give undefined or zero input gradients, and one is neither.")
 
 
 def check_batched(func: Callable, inputs: tuple, s: Settings) -> None:
@@ -277,12 +277,12 @@ def check_batched_forward(func: Callable, inputs: tuple, s: Settings) -> None:
 def check_inputs(inputs: tuple) -> None:
     wanted = differentiable(inputs)
     if not wanted:
-        raise ValueError("gradcheck expects at least one input tensor to require gradient, but none of them have requires_grad=True.")
+        raise ValueError("gradcheck: no input tensor has requires_grad=True. Set it on those to be checked.")
     for i, x in enumerate(wanted):
         if x.dtype not in (_C.float64, _C.complex128):
-            warnings.warn(f"Input #{i} requires gradient and is not a double precision floating point or complex. This check will likely fail if all the inputs are not of double precision floating point or complex.", stacklevel=3)
+            warnings.warn(f"gradcheck: input {i} requires a gradient and is not of double precision: numerical derivatives are too coarse otherwise. Use float64 or complex128.", stacklevel=3)
         if x._overlaps_itself():
-            raise RuntimeError(f"The {i}th input has a dimension with stride 0. gradcheck only supports inputs that are non-overlapping to be able to compute the numerical gradients correctly. Call .contiguous() on it.")
+            raise RuntimeError(f"gradcheck: input {i} has a dimension with stride 0, so its elements cannot be varied one by one. Call .contiguous() on it.")
 
 
 def run_checks(func: Callable, inputs: tuple, s: Settings, options: dict[str, bool]) -> None:
@@ -327,9 +327,9 @@ def gradcheck(
     if not check_forward_ad and not check_backward_ad:
         raise ValueError("Expected at least one of check_forward_ad and check_backward_ad to be True")
     if check_batched_grad and not check_backward_ad:
-        raise ValueError("Setting check_batched_grad=True requires check_backward_ad to be True")
+        raise ValueError("gradcheck: check_batched_grad=True needs check_backward_ad=True")
     if check_batched_forward_grad and not check_forward_ad:
-        raise ValueError("Setting check_batched_forward_grad=True requires check_forward_ad to be True")
+        raise ValueError("gradcheck: check_batched_forward_grad=True needs check_forward_ad=True")
     if masked:
         raise NotImplementedError("gradcheck: masked=True is about sparse tensors, which are not available")
     args = (inputs,) if isinstance(inputs, _C.Tensor) else tuple(inputs)

@@ -35,7 +35,7 @@ class GradientEdge(NamedTuple):
 def get_gradient_edge(tensor: Any) -> GradientEdge:
     """The edge at which `tensor`'s gradient arrives."""
     if not tensor.requires_grad:
-        raise RuntimeError("It is not possible to get the gradient edge for a Tensor that does not require gradients")
+        raise RuntimeError("get_gradient_edge: the Tensor does not require gradients, so it has no edge")
     node, output_nr = _C._gradient_edge(tensor)
     return GradientEdge(node, output_nr)
 

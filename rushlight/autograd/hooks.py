@@ -59,7 +59,7 @@ def add_hook(hooks: OrderedDict, hook: Callable) -> RemovableHandle:
 def register_hook(self: Any, hook: Callable) -> RemovableHandle:
     """Call `hook(grad)` whenever this tensor's gradient is computed; what it returns replaces the gradient."""
     if not self.requires_grad:
-        raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+        raise RuntimeError("hooks need a tensor that requires a gradient; this one doesn't require it")
     if self._backward_hooks is None:
         self._backward_hooks = OrderedDict()
     return add_hook(self._backward_hooks, hook)
@@ -68,9 +68,9 @@ def register_hook(self: Any, hook: Callable) -> RemovableHandle:
 def register_post_accumulate_grad_hook(self: Any, hook: Callable) -> RemovableHandle:
     """Call `hook(tensor)` after a gradient was added to this leaf's .grad."""
     if not self.requires_grad:
-        raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+        raise RuntimeError("hooks need a tensor that requires a gradient; this one doesn't require it")
     if self.grad_fn is not None:
-        raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
+        raise RuntimeError("register_post_accumulate_grad_hook: expected a leaf, got a non-leaf tensor")
     if self._post_accumulate_grad_hooks is None:
         self._post_accumulate_grad_hooks = OrderedDict()
     return add_hook(self._post_accumulate_grad_hooks, hook)

@@ -71,7 +71,7 @@ def allow_mutation_on_saved_tensors() -> Iterator[_AllowMutationOnSavedContext]:
             return func(*args, **(kwargs or {}))
 
     if _active[0]:
-        raise RuntimeError("allow_mutation_on_saved_tensors contexts cannot be nested")
+        raise RuntimeError("allow_mutation_on_saved_tensors: already active on this thread; it cannot be nested")
     _active[0] = True
     try:
         with saved_tensors_hooks(context.pack, context.unpack), CloneBeforeWrite():

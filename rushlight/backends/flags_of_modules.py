@@ -47,7 +47,7 @@ class ContextProp:
 
     def __set__(self, obj: Any, val: Any) -> None:
         if flags_frozen():
-            raise RuntimeError(f"not allowed to set {obj.__name__} flags after disable_global_flags; please use flags() context manager instead")
+            raise RuntimeError(f"{obj.__name__}: disable_global_flags() forbids setting flags. Use the flags() context manager.")
         self.setter(val)
 
 

@@ -28,9 +28,9 @@ def _set_enabled(value: bool) -> None:
 
 def _set_strategy(value: str | None) -> None:
     if not is_available():
-        raise ValueError(f"opt_einsum is not available, so setting `strategy` to {value} will not be meaningful.")
+        raise ValueError(f"strategy: {value!r} has no effect where opt_einsum is not available.")
     if get_einsum_strategy() is None:
-        raise ValueError(f"opt_einsum is not enabled, so setting a `strategy` to {value} will not be meaningful. Set `enabled` to True first.")
+        raise ValueError(f"strategy: {value!r} has no effect while opt_einsum is not enabled. Set enabled = True first.")
     set_einsum_strategy(value)
 
 

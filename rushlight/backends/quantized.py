@@ -7,7 +7,7 @@ _NAMES = ("none", "fbgemm", "qnnpack", "onednn", "x86")
 
 def _set_engine(value: str) -> None:
     if value not in (*_NAMES, "", None):
-        raise RuntimeError(f"{value} is not a valid value for quantized engine")
+        raise RuntimeError(f"quantized.engine: {value} is not a valid value")
     if value not in ("none", "", None):
         raise RuntimeError(f"quantized engine {value} is not supported")
 

@@ -27,7 +27,7 @@ class ConstraintRegistry:
             return lambda given: self.register(constraint, given)
         kind = type(constraint) if isinstance(constraint, constraints.Constraint) else constraint
         if not (isinstance(kind, type) and issubclass(kind, constraints.Constraint)):
-            raise TypeError(f"Expected constraint to be either a Constraint subclass or instance, but got {constraint}")
+            raise TypeError(f"register: expected a Constraint or a subclass of it, got {constraint}")
         self._registry[kind] = factory
         return factory
 

@@ -105,7 +105,7 @@ class _IndependentConstraint(_Around):
     def __init__(self, base_constraint: Constraint, reinterpreted_batch_ndims: int) -> None:
         super().__init__(base_constraint)
         if not isinstance(reinterpreted_batch_ndims, int):
-            raise AssertionError(f"reinterpreted_batch_ndims must be an int, got {type(reinterpreted_batch_ndims).__name__}")
+            raise AssertionError(f"reinterpreted_batch_ndims: expected an int, got {type(reinterpreted_batch_ndims).__name__}")
         if reinterpreted_batch_ndims < 0:
             raise AssertionError(f"reinterpreted_batch_ndims must be >= 0, got {reinterpreted_batch_ndims}")
         self.reinterpreted_batch_ndims = reinterpreted_batch_ndims
@@ -345,7 +345,7 @@ class _Parts(Constraint):
 
     def __init__(self, cseq: Sequence[Constraint], dim: int) -> None:
         if not all(isinstance(part, Constraint) for part in cseq):
-            raise AssertionError("All elements of cseq must be Constraint instances")
+            raise AssertionError("cseq: expected a sequence of Constraint objects")
         self.cseq = list(cseq)
         self.dim = dim
 

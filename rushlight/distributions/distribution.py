@@ -176,13 +176,13 @@ class Distribution:
     def _validate_sample(self, value: Tensor) -> None:
         """Refuse values that are no tensors, do not broadcast with the distribution, or lie outside its support."""
         if not isinstance(value, Tensor):
-            raise ValueError("The value argument to log_prob must be a Tensor")
+            raise ValueError("log_prob: value must be a Tensor")
         shape, expected = value.shape, Size(self._batch_shape + self._event_shape)
         if shape[len(shape) - len(self._event_shape) :] != self._event_shape:
-            raise ValueError(f"The right-most size of value must match event_shape: {shape} vs {self._event_shape}.")
+            raise ValueError(f"value: its last sizes must be event_shape {self._event_shape}, got {shape}.")
         for have, want in zip(reversed(shape), reversed(expected)):
             if have != want and have != 1 and want != 1:
-                raise ValueError(f"Value is not broadcastable with batch_shape+event_shape: {shape} vs {expected}.")
+                raise ValueError(f"value: {shape} is not broadcastable to batch_shape + event_shape {expected}.")
         try:
             support = self.support
         except NotImplementedError:
@@ -198,8 +198,8 @@ class Distribution:
     def _get_checked_instance(self, cls: type, _instance: Any = None) -> Any:
         """An empty instance to expand into; a subclass with an __init__ of its own must bring its own expand."""
         if _instance is None and type(self).__init__ != cls.__init__:
-            raise NotImplementedError(f"Subclass {type(self).__name__} of {cls.__name__} that defines a custom __init__ method "
-                                      "must also define a custom .expand() method.")  # fmt: skip
+            raise NotImplementedError(f"{type(self).__name__}, a subclass of {cls.__name__}, has its own __init__, "
+                                      "so it needs a custom .expand() too.")  # fmt: skip
         return self.__new__(type(self)) if _instance is None else _instance
 
     def __repr__(self) -> str:

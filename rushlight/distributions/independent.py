@@ -25,8 +25,8 @@ class Independent(Distribution, Generic[D]):
     def __init__(self, base_distribution: D, reinterpreted_batch_ndims: int, validate_args: bool | None = None) -> None:
         batch = base_distribution.batch_shape
         if reinterpreted_batch_ndims > len(batch):
-            raise ValueError("Expected reinterpreted_batch_ndims <= len(base_distribution.batch_shape), "
-                             f"actual {reinterpreted_batch_ndims} vs {len(batch)}")  # fmt: skip
+            raise ValueError("Independent: reinterpreted_batch_ndims goes up to the base's batch dimensions, "
+                             f"got {reinterpreted_batch_ndims} of {len(batch)}")  # fmt: skip
         cut = len(batch) - reinterpreted_batch_ndims
         self.base_dist = base_distribution
         self.reinterpreted_batch_ndims = reinterpreted_batch_ndims

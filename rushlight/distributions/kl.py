@@ -121,7 +121,7 @@ def _kl_bernoulli_bernoulli(p: Any, q: Any) -> Tensor:
 @register_kl(Binomial, Binomial)
 def _kl_binomial_binomial(p: Any, q: Any) -> Tensor:
     if (p.total_count < q.total_count).any():
-        raise NotImplementedError("KL between Binomials where q.total_count > p.total_count is not implemented")
+        raise NotImplementedError("kl_divergence: not implemented for Binomials with q.total_count > p.total_count")
     each = p.probs * (p.logits - q.logits) + (-p.probs).log1p() - (-q.probs).log1p()
     return _infinite_where(p.total_count > q.total_count, p.total_count * each)
 
@@ -197,7 +197,7 @@ def _kl_exponential_exponential(p: Any, q: Any) -> Tensor:
 def _kl_expfamily_expfamily(p: Any, q: Any) -> Tensor:
     """The Bregman divergence of the log normaliser, for families without a closed rule."""
     if type(p) is not type(q):
-        raise NotImplementedError("The cross KL-divergence between different exponential families cannot be computed using Bregman divergences")
+        raise NotImplementedError("kl_divergence: the Bregman form serves two distributions of one exponential family only")
     theta, normalizer, means = _with_means(p)
     others = q._natural_params
     result = q._log_normalizer(*others) - normalizer

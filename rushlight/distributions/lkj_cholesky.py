@@ -33,7 +33,7 @@ class LKJCholesky(Distribution):
 
     def __init__(self, dim: int, concentration: Any = 1.0, validate_args: bool | None = None) -> None:
         if dim < 2:
-            raise ValueError(f"Expected dim to be an integer greater than or equal to 2. Found dim={dim}.")
+            raise ValueError(f"LKJCholesky: expected an integer dim of at least 2, got dim={dim}.")
         self.dim = dim
         (self.concentration,) = broadcast_all(concentration)
         rows = _arange(dim - 1, dtype=self.concentration.dtype, device=self.concentration.device)

@@ -24,14 +24,14 @@ class MixtureSameFamily(Distribution):
 
     def __init__(self, mixture_distribution: Categorical, component_distribution: Distribution, validate_args: bool | None = None) -> None:
         if not isinstance(mixture_distribution, Categorical):
-            raise ValueError(" The Mixture distribution needs to be an  instance of torch.distributions.Categorical")
+            raise ValueError("mixture_distribution: expected a Categorical")
         if not isinstance(component_distribution, Distribution):
-            raise ValueError("The Component distribution needs to be an instance of torch.distributions.Distribution")
+            raise ValueError("component_distribution: expected a Distribution")
         mixed, batch = mixture_distribution.batch_shape, component_distribution.batch_shape[:-1]
         for ours, theirs in zip(reversed(mixed), reversed(batch)):
             if ours != theirs and ours != 1 and theirs != 1:
-                raise ValueError(f"`mixture_distribution.batch_shape` ({mixed}) is not compatible with "
-                                 f"`component_distribution.batch_shape`({batch})")  # fmt: skip
+                raise ValueError(f"the batch_shape of mixture_distribution, {mixed}, does not fit "
+                                 f"that of component_distribution, {batch}")  # fmt: skip
         picks, components = mixture_distribution.logits.shape[-1], component_distribution.batch_shape[-1]
         if picks != components:
             raise ValueError(f"`mixture_distribution component` ({picks}) does not equal `component_distribution.batch_shape[-1]` ({components})")

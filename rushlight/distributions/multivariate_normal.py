@@ -130,7 +130,7 @@ def _only_matrix(covariance: Any, precision: Any, scale_tril: Any, error: type[E
     named = (("covariance_matrix", covariance), ("precision_matrix", precision), ("scale_tril", scale_tril))
     given = [pair for pair in named if pair[1] is not None]
     if len(given) != 1:
-        raise error("Exactly one of covariance_matrix or precision_matrix or scale_tril may be specified.")
+        raise error("expected one of covariance_matrix, precision_matrix and scale_tril, and no more.")
     return given[0]
 
 

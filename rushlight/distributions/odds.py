@@ -16,7 +16,7 @@ from .utils import lazy_property, logits_to_probs, probs_to_logits
 def check_one(probs: Any, logits: Any) -> None:
     """Refuse anything but one of the two."""
     if (probs is None) == (logits is None):
-        raise ValueError("Either `probs` or `logits` must be specified, but not both.")
+        raise ValueError("expected one of probs and logits, got both or neither.")
 
 
 class Odds:

@@ -28,16 +28,16 @@ class TransformedDistribution(Distribution):
     def __init__(self, base_distribution: Distribution, transforms: Any, validate_args: bool | None = None) -> None:
         self.transforms = [transforms] if isinstance(transforms, Transform) else transforms
         if not isinstance(self.transforms, list):
-            raise ValueError(f"transforms must be a Transform or list, but was {transforms}")
+            raise ValueError(f"transforms must be a Transform or a list of them, got {transforms}")
         if not all(isinstance(part, Transform) for part in self.transforms):
-            raise ValueError("transforms must be a Transform or a list of Transforms")
+            raise ValueError("transforms must be a Transform or a list of them alone")
 
         whole = ComposeTransform(self.transforms)
         taken, given = whole.domain.event_dim, whole.codomain.event_dim
         base_shape = base_distribution.batch_shape + base_distribution.event_shape
         base_dims = len(base_distribution.event_shape)
         if len(base_shape) < taken:
-            raise ValueError(f"base_distribution needs to have shape with size at least {taken}, but got {base_shape}.")
+            raise ValueError(f"base_distribution: expected at least {taken} dimensions, got shape {base_shape}.")
         shape = Size(whole.forward_shape(base_shape))
         needed = Size(whole.inverse_shape(shape))
         if base_shape != needed:  # the transforms' parameters broadcast the base

@@ -57,7 +57,7 @@ class Transform:
     def event_dim(self) -> int:
         """How many dims the map takes together, if as many leave as enter."""
         if self.domain.event_dim != self.codomain.event_dim:
-            raise ValueError("Please use either .domain.event_dim or .codomain.event_dim")
+            raise ValueError("event_dim differs between the two sides: ask .domain.event_dim or .codomain.event_dim")
         return self.domain.event_dim
 
     @property
@@ -327,7 +327,7 @@ class ReshapeTransform(Transform):
         self.in_shape = Size(in_shape)
         self.out_shape = Size(out_shape)
         if self.in_shape.numel() != self.out_shape.numel():
-            raise ValueError("in_shape, out_shape have different numbers of elements")
+            raise ValueError("ReshapeTransform: in_shape and out_shape hold different numbers of elements")
         super().__init__(cache_size=cache_size)
 
     @constraints.dependent_property
@@ -585,7 +585,7 @@ class CorrCholeskyTransform(Transform):
         count = shape[-1]
         size = round((0.25 + 2 * count) ** 0.5 + 0.5)
         if size * (size - 1) // 2 != count:
-            raise ValueError("Input is not a flattened lower-diagonal number")
+            raise ValueError("CorrCholeskyTransform: the last size is not that of a flattened lower-diagonal matrix")
         return Size(shape[:-1]) + (size, size)
 
     def inverse_shape(self, shape: Sequence[int]) -> Any:
@@ -684,7 +684,7 @@ class _Parts(Transform):
 
     def __init__(self, tseq: Sequence[Transform], dim: int = 0, cache_size: int = 0) -> None:
         if not all(isinstance(part, Transform) for part in tseq):
-            raise AssertionError("All elements of tseq must be Transform instances")
+            raise AssertionError("tseq: expected a sequence of Transform objects")
         super().__init__(cache_size=cache_size)
         self.transforms = [part.with_cache(cache_size) for part in tseq] if cache_size else list(tseq)
         self.dim = dim

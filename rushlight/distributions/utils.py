@@ -34,7 +34,7 @@ def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
         return values if all(value.shape == shape for value in values) else broadcast_tensors(*values)
     for value in values:
         if not (is_tensor_like(value) or isinstance(value, _Number)):
-            raise ValueError("Input arguments must all be instances of Number, torch.Tensor or objects implementing __torch_function__.")
+            raise ValueError("broadcast_all: expected numbers, Tensors or objects with __torch_function__.")
     first = next((value for value in values if isinstance(value, Tensor)), None)
     options = {"dtype": default_dtype()} if first is None else {"dtype": first.dtype, "device": first.device}
     return broadcast_tensors(*(value if is_tensor_like(value) else tensor(value, **options) for value in values))

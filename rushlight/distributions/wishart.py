@@ -47,7 +47,7 @@ class Wishart(ExponentialFamily):
     ) -> None:  # fmt: skip
         name, matrix = _only_matrix(covariance_matrix, precision_matrix, scale_tril, AssertionError)
         if matrix.dim() < 2:
-            raise ValueError("scale_tril must be at least two-dimensional, with optional leading batch dimensions")
+            raise ValueError("scale_tril: expected at least 2 dimensions (batch dimensions come first)")
         p = matrix.shape[-1]
         if isinstance(df, _Number):
             batch_shape = matrix.shape[:-2]
@@ -58,7 +58,7 @@ class Wishart(ExponentialFamily):
         if (self.df <= p - 1).any():
             raise ValueError(f"Value of df={df} expected to be greater than ndim - 1 = {p - 1}.")
         if (self.df < p).any():
-            warnings.warn("Low df values detected. Singular samples are highly likely to occur for ndim - 1 < df < ndim.", stacklevel=2)
+            warnings.warn("Wishart: df lies between ndim - 1 and ndim, where samples are often singular.", stacklevel=2)
         self.__dict__[name] = matrix.expand(batch_shape + (-1, -1))
         super().__init__(batch_shape, matrix.shape[-2:], validate_args=validate_args)
         self._unbroadcasted_scale_tril = _factor(name, matrix)

@@ -281,7 +281,7 @@ def tangent_of(level: JvpLevel, output: Any, value: Any, strict: bool) -> Any:
     if w is not None and w.tangent is not None:
         return w.tangent if w.tangent.shape == value.shape else w.tangent.expand(value.shape)
     if strict:
-        raise RuntimeError("jvp(f, primals, tangents, strict=True): the output of f is independent of the inputs. This is not allowed with strict=True.")
+        raise RuntimeError("jvp: the output of f does not depend on primals, which strict=True forbids.")
     return find_op("zeros_like")(value)
 
 

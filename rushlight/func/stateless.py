@@ -121,10 +121,10 @@ def stack_module_state(models: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     if not len(models):
         raise RuntimeError("stack_module_state: Expected at least one model, got 0.")
     if not (all(m.training for m in models) or all(not m.training for m in models)):
-        raise RuntimeError("stack_module_state: Expected all models to have the same training/eval mode.")
+        raise RuntimeError("stack_module_state: some models are in training mode and some in eval mode. Call train() or eval() on all.")
     kind = type(models[0])
     if not all(type(m) is kind for m in models):
-        raise RuntimeError("stack_module_state: Expected all models to be of the same class.")
+        raise RuntimeError("stack_module_state: expected models of one class.")
     params = {name: stack_states([dict(m.named_parameters())[name] for m in models]) for name, _ in models[0].named_parameters()}
     buffers = {name: stack_states([dict(m.named_buffers())[name] for m in models]) for name, _ in models[0].named_buffers()}
     return params, buffers

@@ -70,7 +70,7 @@ def read_batch(in_dims: Any, args: tuple, func: Callable) -> tuple[int, list[int
         raise ValueError(f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): at least one input must be batched: every in_dim is None")
     if len(sizes) > 1:
         shown = [(tuple(a.shape), d) for a, d in zip(flat_args, checked, strict=True) if d is not None]
-        raise ValueError(f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes {sorted(sizes)} for the mapped dimension (shape, dim): {shown}")
+        raise ValueError(f"vmap: the mapped dimensions must be of one size, got sizes {sorted(sizes)}. Inputs (shape, dim): {shown}")
     return sizes.pop(), checked, flat_args, spec
 
 
@@ -79,11 +79,11 @@ def checked_dim(name: str, in_dims: Any, a: Any, d: Any) -> int | None:
     if d is None:
         return None
     if not isinstance(d, int):
-        raise ValueError(f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): Got in_dim={d!r} for an input but in_dim must be either an integer dimension or None.")
+        raise ValueError(f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): in_dim is an int or None, got in_dim={d!r}.")
     if not isinstance(a, _C.Tensor):
-        raise ValueError(f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): Got in_dim={d} for an input but the input is of type {type(a).__name__}. We cannot vmap over non-Tensor arguments, please use None as the respective in_dim")
+        raise ValueError(f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): got in_dim={d} for an input of type {type(a).__name__}. Only Tensors are mapped over: give None as its in_dim")
     if not -a.ndim <= d < a.ndim:
-        raise ValueError(f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): Got in_dim={d} for some input, but that input is a Tensor of dimensionality {a.ndim} so expected in_dim to satisfy -{a.ndim} <= in_dim < {a.ndim}.")
+        raise ValueError(f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): got in_dim={d} for a Tensor with {a.ndim} dimensions. Expected -{a.ndim} <= in_dim < {a.ndim}.")
     return d + a.ndim if d < 0 else d
 
 
@@ -138,7 +138,7 @@ def placed(level: VmapLevel, name: str, t: Any, dim: Any) -> Any:
     if not isinstance(t, _C.Tensor):
         if dim is None:
             return t
-        raise ValueError(f"vmap({name}, ...): `{name}` must only return Tensors, got type {type(t).__name__}. Did you mean to set out_dims= to None for output?")
+        raise ValueError(f"vmap({name}, ...): expected `{name}` to return Tensors, got type {type(t).__name__}. An output that is not mapped has out_dims=None.")
     w = behind(t, level)
     if dim is None:
         if w is not None:
@@ -148,7 +148,7 @@ def placed(level: VmapLevel, name: str, t: Any, dim: Any) -> Any:
         raise ValueError(f"vmap({name}, ...): out_dims must hold ints and None, got {dim!r}")
     ndim = t.ndim + 1
     if not -ndim <= dim < ndim:
-        raise IndexError(f"vmap({name}, ...): Dimension out of range (expected to be in range of [{-ndim}, {ndim - 1}], but got {dim})")
+        raise IndexError(f"vmap({name}, ...): Dimension out of range: expected one in [{-ndim}, {ndim - 1}], got {dim}")
     if w is None:
         return t.unsqueeze(0).expand((level.batch_size, *t.shape)).movedim(0, dim)
     return w.value if w.dim == dim % ndim else w.value.movedim(w.dim, dim)

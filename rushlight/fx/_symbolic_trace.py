@@ -218,7 +218,7 @@ class Tracer(TracerBase):
         code = fn.__code__
         total = code.co_argcount + code.co_kwonlyargcount
         if is_module and total == 0:
-            raise RuntimeError("``self`` argument cannot be part of *args expansion!")
+            raise RuntimeError("trace: self must be a parameter of its own, not part of *args")
         args: list[Any] = [self.root] if is_module else []
         if isinstance(concrete_args, tuple) and concrete_args and code.co_flags & HAS_VARSTUFF and total == 1:
             return root_fn, [*args, *self._numbered_placeholders(concrete_args)]
@@ -293,8 +293,8 @@ class Tracer(TracerBase):
         elif value is None:
             self.create_proxy("call_function", _assert_is_none, (out, message), {})
         else:
-            warnings.warn(f"Was not able to add assertion to guarantee correct input {name} to specialized function. It is up to the user to make sure "
-                          "that your inputs match the inputs you specialized the function with.", stacklevel=2)  # fmt: skip
+            warnings.warn(f"concrete_args: the graph has no check that {name} equals the value it was specialized for. See to it "
+                          "in the code that calls it.", stacklevel=2)  # fmt: skip
 
     # --- the trace itself --------------------------------------------------------------------------------------------------------------------
 
@@ -381,11 +381,11 @@ def _tensor_attributes(module: Module, prefix: str) -> Iterable[tuple[str, Any]]
 def wrap(fn_or_name: str | Callable) -> str | Callable:
     """At a module's top level: record calls of this function (or builtin, by name) as one node instead of tracing through."""
     if not callable(fn_or_name) and not isinstance(fn_or_name, str):
-        raise RuntimeError("Unsupported type for global function! Must be either a callable or string name")
+        raise RuntimeError("wrap: expected a callable or the name of one")
     name = fn_or_name.__name__ if callable(fn_or_name) else fn_or_name
     caller = inspect.currentframe().f_back
     if caller.f_code.co_name != "<module>":
-        raise NotImplementedError("wrap must be called at the top level of a module")
+        raise NotImplementedError("wrap: call it at module level, outside any function")
     _wrapped_fns_to_patch[id(caller.f_globals), name] = caller.f_globals
     return fn_or_name
 

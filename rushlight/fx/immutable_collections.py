@@ -13,12 +13,12 @@ from ..utils import _pytree
 
 __all__ = ["immutable_dict", "immutable_list"]
 
-_HELP = "If you are attempting to modify the kwargs or args of a torch.fx.Node object, instead create a new copy of it and assign the copy to the node"
+_HELP = "To change args or kwargs of a Node, change a copy and assign that"
 
 
 def _refusing(kind: str) -> Callable[..., NoReturn]:
     def refuse(self: Any, *args: Any, **kwargs: Any) -> NoReturn:
-        raise TypeError(f"{kind!r} object does not support mutation. {_HELP}:\n    new_args = ...  # copy and mutate args\n    node.args = new_args")
+        raise TypeError(f"{kind!r} object does not support mutation. {_HELP}:\n    changed = list(node.args)\n    ...\n    node.args = tuple(changed)")
 
     return refuse
 

@@ -24,7 +24,7 @@ __all__ = [
     "set_current_replay_node", "set_grad_fn_seq_nr", "set_stack_trace",
 ]  # fmt: skip
 
-GRADIENT_ACC_SPECIAL_STACK = "Gradient addition node due to multiple use of tensor around:"
+GRADIENT_ACC_SPECIAL_STACK = "Gradients are added here: a tensor was used several times around:"
 current_meta: dict[str, Any] = {}
 current_replay_node: Node | None = None
 should_preserve_node_meta = False

@@ -114,7 +114,7 @@ def freeze(mod: Any, preserved_attrs: list[str] | None = None, optimize_numerics
     import copy
 
     if mod.training:
-        raise RuntimeError("Freezing is currently only implemented for modules in eval mode. Please call .eval() on your module before freezing.")
+        raise RuntimeError("freeze: expected a module in eval mode. Call .eval() on it first.")
     frozen = copy.deepcopy(mod)
     for parameter in frozen.parameters():
         parameter.requires_grad_(False)

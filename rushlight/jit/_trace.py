@@ -106,9 +106,9 @@ def trace_module(mod: Module, inputs: dict[str, Any], optimize: Any = None, chec
                  example_inputs_is_kwarg: bool = False, _store_inputs: bool = True) -> Any:  # fmt: skip
     """Trace several methods of a module: `inputs` maps their names to example inputs."""
     if not isinstance(mod, Module):
-        raise AttributeError("expected torch.nn.Module as the first argument")
+        raise AttributeError("trace_module: expected an nn.Module as mod")
     if not isinstance(inputs, dict):
-        raise AttributeError("expected a dictionary of (method_name, input) pairs")
+        raise AttributeError("trace_module: expected inputs to be a dict from method names to inputs")
     traced = TopLevelTracedModule(mod)
     for name, example in inputs.items():
         method = mod if name == "forward" else getattr(mod, name)
@@ -141,7 +141,7 @@ def _check(func: Callable, args: tuple, kwargs: dict[str, Any], tolerance: float
     set_rng_state(state)
     for first, second in zip(*runs, strict=True):
         if first.is_floating_point() and not first.allclose(second, rtol=tolerance, atol=tolerance, equal_nan=True):
-            warnings.warn("Trace had nondeterministic nodes. Did you forget call .eval() on your model?", category=TracerWarning, stacklevel=3)
+            warnings.warn("trace: the function has nondeterministic nodes. A model in training mode does: call .eval() on it.", category=TracerWarning, stacklevel=3)
             return
 
 

@@ -128,7 +128,7 @@ def norm(input: Any, ord: float | None = 2.0, dim: Any = None, *, keepdim: bool 
 
 def _variance(name: str, input: Any, dim: Any, unbiased: Any, correction: Any, keepdim: Any, dtype: Any, mask: Any, root: bool) -> Any:
     if unbiased is not None and correction is not None:
-        raise ValueError(f"masked.{name}: only one of unbiased and correction may be given")
+        raise ValueError(f"masked.{name}: expected unbiased or correction, got both")
     if correction is None:
         correction = 0 if unbiased is False else 1
     x = as_float(input, dtype)

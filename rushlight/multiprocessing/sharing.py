@@ -19,9 +19,9 @@ def refuse_graph(t: Tensor) -> None:
     """Raise for a tensor that cannot be sent without its history."""
     if t.requires_grad and not t.is_leaf:
         raise RuntimeError(
-            "Cowardly refusing to serialize non-leaf tensor which requires_grad, since autograd does not support crossing "
-            "process boundaries.  If you just want to transfer the data, call detach() on the tensor before serializing "
-            "(e.g., putting it on the queue)."
+            "a non-leaf tensor that requires grad cannot be sent to another process: "
+            "its graph stays in this one. "
+            "Send tensor.detach()."
         )
 
 

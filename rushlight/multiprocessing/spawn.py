@@ -119,7 +119,7 @@ class ProcessContext:
         self._join_all(30 if grace_period is None else grace_period)
         for process in self.processes:
             if process.is_alive():
-                log.warning("Unable to shutdown process %s via SIGTERM, forcefully exiting via SIGKILL", process.pid)
+                log.warning("process %s does not end on SIGTERM: sending SIGKILL", process.pid)
                 process.kill()
             process.join()
 
@@ -186,8 +186,8 @@ def spawn(
     """`start_processes` with the spawn start method, whatever `start_method` says."""
     if start_method != "spawn":
         warnings.warn(
-            f"This method only supports start_method=spawn (got: {start_method}).\n"
-            "To use a different start_method use:\n\t\t torch.multiprocessing.start_processes(...)",
+            f"spawn: start_method is always 'spawn', got {start_method!r}.\n"
+            "start_processes(...) takes the others.",
             FutureWarning,
             stacklevel=2,
         )

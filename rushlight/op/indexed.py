@@ -387,8 +387,8 @@ class Scattered(Indexed):
         if self.is_inplace:
             if target._overlaps_itself():
                 raise RuntimeError(
-                    f"{self.name}: unsupported operation: more than one element of the written-to tensor refers to a single "
-                    "memory location. Please clone() the tensor before performing the operation."
+                    f"{self.name}: several elements of the written-to tensor refer to a single "
+                    "memory location. Write to tensor.clone()."
                 )
             read = [t for t in flatten(args[1:]) if shares_memory(target, t)]
             refuse_shared(self.name, target, read)

@@ -22,7 +22,7 @@ def call_out(overload: Any, args: tuple, out: Any, compute: Callable | None = No
         if not isinstance(o, _C.Tensor):
             raise TypeError(f"{overload.name}(): argument 'out' must be Tensor (or a tuple of Tensors), not {type(o).__name__}")
     if _C.is_grad_enabled() and any(_requires_grad(a) for a in (*args, *outs)):
-        raise RuntimeError(f"{overload.name}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad.")
+        raise RuntimeError(f"{overload.name}: out= does not support automatic differentiation, and an argument requires grad. Leave out= away, or use no_grad().")
     definition = overload.definition
     if definition.kind == KIND_POINTWISE or definition.own_out:
         own = definition.own_out
@@ -46,7 +46,7 @@ def call_out(overload: Any, args: tuple, out: Any, compute: Callable | None = No
 def overwrite(name: str, target: Any, source: Any) -> Any:
     """In-place forms made of an op and a copy: refuse what the target cannot hold."""
     if not can_cast(source.dtype, target.dtype):
-        raise RuntimeError(f"{name}: result type {source.dtype.name} can't be cast to the desired output type {target.dtype.name}")
+        raise RuntimeError(f"{name}: the result type {source.dtype.name} can't be cast to that of out, {target.dtype.name}")
     if source.shape != target.shape:
         raise RuntimeError(f"{name}: output with shape {list(target.shape)} doesn't match the broadcast shape {list(source.shape)}")
     return target.copy_(source)
@@ -56,9 +56,9 @@ def check_overlap(name: str, outs: tuple, args: tuple, alone: Sequence = ()) -> 
     """Refuse an output that shares part of its memory with an input, or with itself; sharing all of it is fine but for those `alone`."""
     for out in outs:
         if out._overlaps_itself():
-            raise RuntimeError(f"{name}: unsupported operation: more than one element of the written-to tensor refers to a single memory location. Please clone() the tensor before performing the operation.")
+            raise RuntimeError(f"{name}: several elements of the written-to tensor refer to a single memory location. Write to tensor.clone().")
         if any(out._overlap(a) == 2 for a in _tensors(args)) or any(out._overlap(a) in (1, 2) for a in _tensors(alone)):
-            raise RuntimeError(f"{name}: unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory location. Please clone() the tensor before performing the operation.")
+            raise RuntimeError(f"{name}: an input and the written-to tensor share a single memory location at different places. Write to tensor.clone().")
 
 
 def _tensors(args: Any) -> Iterator[Any]:
@@ -78,7 +78,7 @@ def _requires_grad(x: Any) -> bool:
 
 def _write(name: str, target: Any, source: Any) -> None:
     if not can_cast(source.dtype, target.dtype):
-        raise RuntimeError(f"{name}(): result type {source.dtype.name} can't be cast to the desired output type {target.dtype.name}")
+        raise RuntimeError(f"{name}(): the result type {source.dtype.name} can't be cast to that of out, {target.dtype.name}")
     if target.device != source.device:
         raise RuntimeError(f"{name}(): Expected all tensors to be on the same device, but 'out' is on {target.device} and the result on {source.device}")
     if target.shape != source.shape:
@@ -90,8 +90,8 @@ def resize_output(target: Any, shape: tuple[int, ...]) -> None:
     """Give `out` the result's shape, warning when it held elements of another."""
     if target.numel():
         warnings.warn(
-            f"An output with one or more elements was resized since it had shape {list(target.shape)}, which does not match the "
-            f"required output shape {list(shape)}. Reuse an out tensor by first resizing it to zero elements with t.resize_(0).",
+            f"out: a tensor with elements was resized from shape {list(target.shape)} "
+            f"to {list(shape)}. Call out.resize_(0) first where that is meant.",
             UserWarning, stacklevel=3,
         )  # fmt: skip
     target.resize_(shape)

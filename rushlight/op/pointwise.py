@@ -199,7 +199,7 @@ class Pointwise(OpDefinition):
             return d
         target = args[0].dtype
         if not can_cast(d, target):
-            raise RuntimeError(f"{self.name}: result type {d.name} can't be cast to the desired output type {target.name}")
+            raise RuntimeError(f"{self.name}: the result type {d.name} can't be cast to that of out, {target.name}")
         return target
 
     def num_results(self) -> int:
@@ -412,7 +412,7 @@ def check_devices(name: str, args: tuple) -> None:
         if found is None:
             found = a.device
         elif a.device != found:
-            raise RuntimeError(f"{name}: Expected all tensors to be on the same device, but found at least two devices, {found} and {a.device}!")
+            raise RuntimeError(f"{name}: Expected all tensors to be on the same device, got {found} and {a.device}")
 
 
 def compile_for(device: Any, nest: Any) -> Any:

@@ -166,8 +166,8 @@ class Reduction(Fold, OpDefinition):
             return
         if is_full:
             raise RuntimeError(
-                f"{self.name}(): Expected reduction dim to be specified for input.numel() == 0. "
-                "Specify the reduction dim with the 'dim' argument."
+                f"{self.name}: the reduction of no elements (input.numel() == 0) has no value. "
+                "Name a dim that has some."
             )
         for d in dims:
             if d < len(sizes) and sizes[d] == 0:

@@ -57,7 +57,7 @@ def wrap_dim(name: str, dim: int, ndim: int) -> int:
     """`dim` counted from the front; IndexError outside [-ndim, ndim)."""
     limit = ndim or 1
     if not -limit <= dim < limit:
-        raise IndexError(f"{name}: Dimension out of range (expected to be in range of [{-limit}, {limit - 1}], but got {dim})")
+        raise IndexError(f"{name}: Dimension out of range: expected one in [{-limit}, {limit - 1}], got {dim}")
     return dim + limit if dim < 0 else dim
 
 
@@ -66,5 +66,5 @@ def wrap_dims(name: str, dims: Any, ndim: int) -> tuple[int, ...]:
     wrapped = tuple(wrap_dim(name, d, ndim) for d in dims)
     if len(set(wrapped)) != len(wrapped):
         twice = next(d for d in wrapped if wrapped.count(d) > 1)
-        raise RuntimeError(f"{name}: dim {twice} appears multiple times in the list of dims")
+        raise RuntimeError(f"{name}: dim {twice} is given more than once")
     return wrapped

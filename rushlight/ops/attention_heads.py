@@ -94,7 +94,7 @@ class MultiHeadAttentionForward(Composite):
 
 def check_shapes(query: Any, key: Any, value: Any, padding: Any, mask: Any, heads: int) -> bool:
     """Whether the inputs have a batch dimension; raises unless all agree about it."""
-    require(query.ndim in (2, 3), f"query should be unbatched 2D or batched 3D tensor but received {query.ndim}-D query tensor")
+    require(query.ndim in (2, 3), f"query: expected 2 dimensions (unbatched) or 3 (batched), got {query.ndim}")
     dims = query.ndim
     require(key.ndim == value.ndim == dims, f"for {dims}-D `query`, expected `key` and `value` to be {dims}-D, got {key.ndim}-D and {value.ndim}-D")
     require(padding is None or padding.ndim == dims - 1, f"for {dims}-D `query`, expected `key_padding_mask` to be `None` or {dims - 1}-D, got {getattr(padding, 'ndim', 0)}-D")
@@ -122,7 +122,7 @@ def project(query: Any, key: Any, value: Any, packed: Any, bias: Any, separate: 
         biases = (None, None, None) if bias is None else bias.chunk(3)
         return tuple(linear(x, w, b) for x, w, b in zip((query, key, value), separate, biases, strict=True))
     require(key.shape == value.shape, f"key shape {tuple(key.shape)} does not match value shape {tuple(value.shape)}")
-    require(packed is not None, "use_separate_proj_weight is False but in_proj_weight is None")
+    require(packed is not None, "in_proj_weight: expected a tensor, got None. Only use_separate_proj_weight=True does without")
     width = query.shape[-1]
     if query is key is value:
         return tuple(linear(query, packed, bias).split(width, -1))

@@ -294,7 +294,7 @@ class BatchNorm(Composite):
 def check_batch(shape: Any) -> None:
     """ValueError where every channel has a single value."""
     if product((shape[0], *shape[2:])) == 1:
-        raise ValueError(f"batch_norm: Expected more than 1 value per channel when training, got input size {list(shape)}")
+        raise ValueError(f"batch_norm: training needs more than 1 value per channel, got input of size {list(shape)}")
 
 
 class FunctionalBatchNorm(Composite):
@@ -350,7 +350,7 @@ class FunctionalInstanceNorm(Composite):
 
     def compute(self, input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps):
         if use_input_stats and product(input.shape[2:]) == 1:
-            raise ValueError(f"instance_norm: Expected more than 1 spatial element when training, got input size {list(input.shape)}")
+            raise ValueError(f"instance_norm: training needs more than 1 spatial element, got input of size {list(input.shape)}")
         return find_op("instance_norm")(input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, True)
 
 
@@ -497,7 +497,7 @@ class GroupNorm(Composite):
 
     def compute(self, input, num_groups, weight, bias, eps, cudnn_enabled):
         if input.ndim < 2:
-            raise RuntimeError(f"group_norm: Expected at least 2 dimensions for input tensor but received {input.ndim}")
+            raise RuntimeError(f"group_norm: expected an input with at least 2 dimensions, got {input.ndim}")
         check_groups(input, num_groups, weight, bias)
         if not input.numel():
             return input.clone()
@@ -513,7 +513,7 @@ class FunctionalGroupNorm(Composite):
 
     def compute(self, input, num_groups, weight, bias, eps):
         if input.ndim < 2:
-            raise RuntimeError(f"group_norm: Expected at least 2 dimensions for input tensor but received {input.ndim}")
+            raise RuntimeError(f"group_norm: expected an input with at least 2 dimensions, got {input.ndim}")
         check_batch((input.shape[0] * input.shape[1] // num_groups, num_groups, *input.shape[2:]))
         return GroupNorm.compute(self, input, num_groups, weight, bias, eps, True)
 

@@ -106,7 +106,7 @@ def check_shapes(name: str, input: Any, weight: Any, bias: Any, window: Window, 
         padded = [n + 2 * p for n, p in zip(input.shape[2:], window.padding, strict=True)]
         reach = [d * (k - 1) + 1 for k, d in zip(window.kernel, window.dilation, strict=True)]
         if any(n < k for n, k in zip(padded, reach, strict=True)):
-            raise RuntimeError(f"{name}: Calculated padded input size per channel: {padded}. Kernel size: {reach}. Kernel size can't be greater than actual input size")
+            raise RuntimeError(f"{name}: the kernel size {reach} is larger than the padded input size {padded}")
     if any(k <= 0 for k in window.kernel):
         raise RuntimeError(f"{name}: kernel size should be greater than zero, but got shape {list(shape)}")
     if any(n <= 0 for n in out_sizes(tuple(input.shape[2:]), window, transposed, extra)):

@@ -212,7 +212,7 @@ class Fill(_Overwrite):
     def plan(self, args):
         value = args[1]
         if isinstance(value, _C.Tensor) and value.ndim:
-            raise RuntimeError(f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions.")
+            raise RuntimeError(f"fill_: expected a number or a 0-dimensional value, got a tensor with {value.ndim} dimensions.")
         return super().plan(args)
 
 
@@ -350,7 +350,7 @@ class Contiguous(Composite):
         if memory_format is preserve_format:
             if input._is_contiguous():
                 return input
-            raise RuntimeError("preserve memory format is unsupported by the contiguous operator")
+            raise RuntimeError("contiguous: expected a memory format, got preserve_format, which names none")
         wanted = memory_format or contiguous_format
         return input if has_format(input, wanted) else input.clone(memory_format=wanted)
 

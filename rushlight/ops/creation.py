@@ -116,7 +116,7 @@ class EmptyPermuted(Factory):
         stride, step = [0] * len(size), 1
         for d in reversed(order):
             if not 0 <= d < len(size):
-                raise RuntimeError(f"Dimension out of range (expected to be between 0 and {len(size) - 1}, but got {d} in physical_layout {list(order)}). NB: negative dims not currently supported")
+                raise RuntimeError(f"empty_permuted: Dimension out of range: expected one between 0 and {len(size) - 1}, got {d} in physical_layout {list(order)}")
             if stride[d]:
                 raise RuntimeError(f"Duplicate dim not allowed: {d} in physical_layout {list(order)}")
             stride[d] = step
@@ -172,7 +172,7 @@ class Arange(Factory):
             if step == 0:
                 raise ValueError("arange: step must be nonzero, and a fraction is none as an int64")
         if (end - start) * (1 if step > 0 else -1) < 0:
-            raise RuntimeError(f"arange: upper bound and lower bound inconsistent with step sign: {start} -> {end} by {step}")
+            raise RuntimeError(f"arange: the bounds do not fit the sign of step: from {start} to {end} by {step}")
         if all(isinstance(v, INTS) for v in (start, end, step)):
             count = -((start - end) // step) if step > 0 else -((end - start) // -step)
         else:
@@ -196,7 +196,7 @@ class Range(Composite):
         if step == 0:
             raise RuntimeError("range: step must be nonzero")
         if (end - start) * step < 0:
-            raise RuntimeError(f"range: upper bound and lower bound inconsistent with step sign: {start} -> {end} by {step}")
+            raise RuntimeError(f"range: the bounds do not fit the sign of step: from {start} to {end} by {step}")
         count = math.floor((end - start) / step) + 1
         made = find_op("arange")(count, dtype=_C.float64, device=device) * step + start
         return made.to(dtype or default_dtype()).requires_grad_(requires_grad)

@@ -154,7 +154,7 @@ def check_sets(x1: Any, x2: Any, p: float, compute_mode: Any) -> None:
         if x.ndim < 2:
             raise RuntimeError(f"cdist only supports at least 2D tensors, {label} got: {x.ndim}D")
     if x1.shape[-1] != x2.shape[-1]:
-        raise RuntimeError(f"cdist: X1 and X2 must have the same number of columns. X1: {x1.shape[-1]} X2: {x2.shape[-1]}")
+        raise RuntimeError(f"cdist: expected as many columns in x1 as in x2, got {x1.shape[-1]} and {x2.shape[-1]}")
     if p < 0:
         raise RuntimeError(f"cdist only supports non-negative p values, got {p}")
     if compute_mode is not None and compute_mode not in (MM_IF_LARGE, MM_ALWAYS, MM_NEVER):

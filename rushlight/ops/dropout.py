@@ -23,7 +23,7 @@ SELU_ALPHA = 1.7580993408473766
 def check_probability(name: str, p: float, error: type[Exception] = RuntimeError) -> None:
     """Raise unless p is a probability."""
     if not 0 <= p <= 1:
-        raise error(f"{name}: dropout probability has to be between 0 and 1, but got {p}")
+        raise error(f"{name}: expected a probability p between 0 and 1, got {p}")
 
 
 def bernoulli(target: Any, p: float, one: float = 1.0) -> Any:

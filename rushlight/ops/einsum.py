@@ -18,7 +18,7 @@ def einsum(*args: Any) -> Any:
         equation, tensors = from_sublists(args)
         return contract(equation, tensors)
     if len(args) < 2:
-        raise ValueError("einsum(): must specify the equation string and at least one operand, or at least one operand and its subscripts list")
+        raise ValueError("einsum: expected an equation and operands, or operands each followed by its subscripts list")
     tensors = list(args[1]) if len(args) == 2 and isinstance(args[1], (list, tuple)) else list(args[1:])
     return contract(args[0], tensors)
 

@@ -238,7 +238,7 @@ class FunctionalEmbeddingBag(Composite):
         if weight.dtype is _C.int64 and input.is_floating_point():
             input, weight = weight, input     # PyTorch takes the two in its old order as well
         if per_sample_weights is not None and input.shape != per_sample_weights.shape:
-            raise ValueError(f"embedding_bag: If per_sample_weights ({list(per_sample_weights.shape)}) is not None, then it must have the same shape as the input ({list(input.shape)})")
+            raise ValueError(f"embedding_bag: expected per_sample_weights of the shape of input, {list(input.shape)}, got {list(per_sample_weights.shape)}")
         input, offsets, per_sample_weights = as_bags(input, offsets, per_sample_weights)
         if mode not in MODES:
             raise ValueError(f"embedding_bag: mode has to be one of sum, mean or max, got {mode!r}")
@@ -246,7 +246,7 @@ class FunctionalEmbeddingBag(Composite):
             what = "scaling the gradient by the frequency" if scale_grad_by_freq else "sparse weights"
             raise ValueError(f"embedding_bag: max mode does not support {what}")
         if per_sample_weights is not None and mode != "sum":
-            raise NotImplementedError(f"embedding_bag: per_sample_weights is only supported for mode='sum' (got mode='{mode}')")
+            raise NotImplementedError(f"embedding_bag: per_sample_weights need mode='sum', got mode='{mode}'")
         if max_norm is not None:
             find_op("embedding_renorm_")(weight, input, max_norm, norm_type)
         made = find_op("embedding_bag")(weight, input, offsets, scale_grad_by_freq, MODES[mode], sparse, per_sample_weights, include_last_offset, padding_idx)
@@ -257,15 +257,15 @@ def as_bags(input: Any, offsets: Any, per_sample_weights: Any) -> tuple[Any, Any
     """Flat indices with the start of every bag."""
     if input.ndim == 2:
         if offsets is not None:
-            raise ValueError("embedding_bag: if input is 2D, then offsets has to be None, as input is treated as a mini-batch of fixed length sequences")
+            raise ValueError("embedding_bag: the rows of an input with 2 dimensions are its bags, so expected offsets=None")
         starts = find_op("arange")(input.shape[0], dtype=input.dtype, device=input.device) * input.shape[1]
         return input.reshape(-1), starts, None if per_sample_weights is None else per_sample_weights.reshape(-1)
     if input.ndim != 1:
-        raise ValueError(f"embedding_bag: input has to be 1D or 2D Tensor, but got Tensor of dimension {input.ndim}")
+        raise ValueError(f"embedding_bag: expected an input with 1 or 2 dimensions, got {input.ndim}")
     if offsets is None:
-        raise ValueError("embedding_bag: offsets has to be a 1D Tensor but got None")
+        raise ValueError("embedding_bag: an input with 1 dimension needs offsets, got None")
     if offsets.ndim != 1:
-        raise ValueError(f"embedding_bag: offsets has to be a 1D Tensor, got shape {list(offsets.shape)}")
+        raise ValueError(f"embedding_bag: expected offsets with 1 dimension, got shape {list(offsets.shape)}")
     return input, offsets, per_sample_weights
 
 

@@ -82,7 +82,7 @@ class Unfold(Columns):
         size = tuple(input.shape[-2:])
         out = self.windows(size, kernel, dilation, padding, stride)
         if any(n < 1 for n in out):
-            raise RuntimeError(f"unfold: Given input with spatial size {list(size)}, kernel_size={list(kernel)}, dilation={list(dilation)}, padding={list(padding)}, the calculated shape of the array of sliding blocks is {out}, but its components must be at least one.")
+            raise RuntimeError(f"unfold: an input of spatial size {list(size)} with kernel_size={list(kernel)}, dilation={list(dilation)}, padding={list(padding)} gives {out} blocks. Expected at least one each way.")
         shape = (*input.shape[:-3], input.shape[-3] * product(kernel), product(out))
         slots = [("new", input.dtype, shape, None, 0, 0)]
         if input.is_meta or 0 in shape:

@@ -29,13 +29,13 @@ class MeshGrid(Composite):
             raise RuntimeError("meshgrid expects a non-empty TensorList")
         for t in tensors:
             if t.ndim > 1:
-                raise RuntimeError(f"torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: shape {list(t.shape)}")
+                raise RuntimeError(f"meshgrid: expected tensors with 0 or 1 dimensions, got shape {list(t.shape)}")
             if t.dtype is not tensors[0].dtype:
                 raise RuntimeError(f"torch.meshgrid expects all tensors to have the same dtype, got {tensors[0].dtype.name} and {t.dtype.name}")
             if t.device != tensors[0].device:
                 raise RuntimeError(f"torch.meshgrid expects all tensors to have the same device, got {tensors[0].device} and {t.device}")
         if indexing not in (None, "ij", "xy"):
-            raise RuntimeError(f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')
+            raise RuntimeError(f'meshgrid: expected indexing="xy" or indexing="ij", got {indexing}')
         swapped = indexing == "xy" and len(tensors) > 1
         order = [tensors[1], tensors[0], *tensors[2:]] if swapped else list(tensors)
         sizes = [t.numel() for t in order]
@@ -100,7 +100,7 @@ class BlockDiag(Composite):
             if t.ndim > 2:
                 raise RuntimeError(f"torch.block_diag: Input tensors must have 2 or fewer dimensions. Input {k} has {t.ndim} dimensions")
             if t.device != tensors[0].device:
-                raise RuntimeError(f"torch.block_diag: input tensors must all be on the same device. Input 0 is on device {tensors[0].device} and input {k} is on device {t.device}")
+                raise RuntimeError(f"block_diag: expected tensors on the same device, got number 0 on {tensors[0].device} and number {k} on {t.device}")
         dtype = result_type_of(tensors)
         blocks = [t.to(dtype).reshape((1,) * (2 - t.ndim) + tuple(t.shape)) for t in tensors]
         width = sum(b.shape[1] for b in blocks)
@@ -164,7 +164,7 @@ class ChunkCat(Composite):
 
     def compute(self, tensors, dim, num_chunks):
         if not tensors:
-            raise RuntimeError("_chunk_cat expects a non-empty input tensor list")
+            raise RuntimeError("_chunk_cat: expected at least one tensor, got a list that is empty")
         if num_chunks < 1:
             raise RuntimeError(f"_chunk_cat expects positive num_chunks, got {num_chunks}")
         first = tensors[0]

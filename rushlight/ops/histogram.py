@@ -78,7 +78,7 @@ class SearchSorted(Composite):
         if side not in (None, "left", "right"):
             raise RuntimeError(f"searchsorted(): side can only be 'left' or 'right' but got {side}")
         if side == "left" and right:
-            raise RuntimeError("searchsorted(): side and right can't be set to opposites, got side of left while right was True")
+            raise RuntimeError("searchsorted: side='left' contradicts right=True")
         is_scalar = not isinstance(input, _C.Tensor) or not input.ndim
         if is_scalar and sequence.ndim != 1:
             raise RuntimeError(f"searchsorted(): input value can be a scalar only when boundaries tensor dimension is 1, got {sequence.ndim}")
@@ -86,8 +86,8 @@ class SearchSorted(Composite):
             raise RuntimeError("searchsorted(): boundaries tensor should have positive dimension, but got 0 dimension")
         if sequence.ndim != 1 and tuple(sequence.shape[:-1]) != tuple(input.shape[:-1]):
             raise RuntimeError(
-                "searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries tensor and input "
-                f"value tensor must match, but we got boundaries tensor {list(sequence.shape)} and input value tensor {list(input.shape)}"
+                "searchsorted: expected boundaries with 1 dimension, or with the sizes of input in all dimensions but the last, "
+                f"got boundaries of shape {list(sequence.shape)} and input of shape {list(input.shape)}"
             )
         if sorter is not None and (sorter.shape != sequence.shape or sorter.dtype is not _C.int64):
             raise RuntimeError(f"searchsorted(): sorter must be an int64 tensor of the boundaries' shape {list(sequence.shape)}, got {list(sorter.shape)} {sorter.dtype.name}")
@@ -108,7 +108,7 @@ class Bucketize(Composite):
 
     def compute(self, input, boundaries, out_int32, right):
         if boundaries.ndim != 1:
-            raise RuntimeError(f"bucketize: boundaries tensor must be 1 dimension, but got dim({boundaries.ndim})")
+            raise RuntimeError(f"bucketize: expected boundaries with 1 dimension, got {boundaries.ndim}")
         return find_op("searchsorted")(boundaries, input, out_int32=out_int32, right=right)
 
 

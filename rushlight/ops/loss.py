@@ -43,8 +43,8 @@ def check_same_size(name: str, input: Any, target: Any) -> None:
     """Warn, as PyTorch does, when broadcasting would hide a mistake."""
     if input.shape != target.shape:
         warnings.warn(
-            f"{name}: Using a target size ({list(target.shape)}) that is different to the input size ({list(input.shape)}). "
-            "This will likely lead to incorrect results due to broadcasting. Please ensure they have the same size.", UserWarning, stacklevel=5,
+            f"{name}: target {list(target.shape)} and input {list(input.shape)} are not of the same size and are broadcast. "
+            "That is seldom what a loss should be: give both the same size.", UserWarning, stacklevel=5,
         )  # fmt: skip
 
 

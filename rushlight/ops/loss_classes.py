@@ -115,7 +115,7 @@ def weigh(loss: Any, target: Any, keep: Any, weight: Any, reduction: str, shape:
     scale = keep.to(loss.dtype) if keep is not None else None
     if weight is not None:
         if tuple(weight.shape) != (classes,):
-            raise RuntimeError(f"weight tensor should be defined either for all {classes} classes or no classes but got weight tensor of shape: {list(weight.shape)}")
+            raise RuntimeError(f"weight: expected one number for each of the {classes} classes, got shape {list(weight.shape)}")
         chosen = weight.index_select(0, target.reshape(-1)).reshape(loss.shape)
         scale = chosen if scale is None else chosen * scale
     if scale is not None:
@@ -242,7 +242,7 @@ def check_long(name: str, target: Any) -> None:
 def check_margin_shapes(name: str, input: Any) -> None:
     """[C] or [N, C], with at least one class."""
     if input.ndim > 2 or (input.ndim and not input.shape[-1]):
-        raise RuntimeError(f"{name}: Expected non-empty vector or matrix with optional 0-dim batch size, but got: {list(input.shape)}")
+        raise RuntimeError(f"{name}: expected a vector or a matrix with classes (the batch may be empty), got shape {list(input.shape)}")
 
 
 class MultiMarginLoss(Loss):

@@ -61,7 +61,7 @@ class LinearCrossEntropy(Loss):
         classes, inner = linear_weight.shape[0], tuple(linear_weight.shape[1:-1])
         shape = (*input.shape[:-1], classes, *inner)
         if tuple(target.shape) == shape and ignore_index is not None:
-            raise RuntimeError("linear_cross_entropy: ignore_index cannot be specified when target contains probabilities")
+            raise RuntimeError("linear_cross_entropy: a target of probabilities takes no ignore_index")
         ignore_index = -100 if ignore_index is None else ignore_index
         if options is not None:
             if reduction in ("none", "mean", "sum") and not label_smoothing and target.dtype is _C.int64 and not inner:
@@ -81,14 +81,14 @@ class LinearCrossEntropy(Loss):
         if input.ndim not in (1, 2):
             raise RuntimeError(f"{name}: expected input with dimensionality 1 or 2, got {input.ndim}")
         if linear_weight.ndim < 2:
-            raise RuntimeError(f"{name}: expected linear_weight with dimensionality at least 2, got {linear_weight.ndim}")
+            raise RuntimeError(f"{name}: linear_weight: expected at least 2 dimensions, got {linear_weight.ndim}")
         if input.shape[-1] != linear_weight.shape[-1]:
-            raise RuntimeError(f"{name}: expected equal input and linear_weight last dimensions (in_features), got {input.shape[-1]} and {linear_weight.shape[-1]}, respectively")
+            raise RuntimeError(f"{name}: input and linear_weight must agree in their last dimension, in_features; got {input.shape[-1]} and {linear_weight.shape[-1]}")
         wanted = tuple(linear_weight.shape[:-1])
         if linear_bias is not None and tuple(linear_bias.shape) != wanted:
             raise RuntimeError(f"{name}: expected linear_bias shape {wanted}, got {tuple(linear_bias.shape)}")
         if linear_weight.ndim > 2 and input.ndim == 1:
-            raise RuntimeError(f"{name}: K-dimensional loss defined by linear_weight shape {tuple(linear_weight.shape)} requires batched input, (N, {input.shape[-1]}), got unbatched input with shape {tuple(input.shape)}")
+            raise RuntimeError(f"{name}: a linear_weight of shape {tuple(linear_weight.shape)} needs an input with a batch dimension, (N, {input.shape[-1]}), got shape {tuple(input.shape)}")
 
     def chunked(self, input: Any, linear_weight: Any, target: Any, linear_bias: Any, weight: Any, reduction: str, ignore_index: int, options: Any) -> Any:
         """The loss from pieces of the batch."""

@@ -22,7 +22,7 @@ class CosineEmbeddingLoss(Loss):
         check_reduction(self.name, reduction)
         sizes = f"sizes {list(input1.shape)} and {list(input2.shape)}"
         if target.ndim > 1:
-            raise RuntimeError(f"cosine_embedding_loss: 0D or 1D target tensor expected, multi-target not supported; got {target.ndim} dims")
+            raise RuntimeError(f"cosine_embedding_loss: expected a target with 0 or 1 dimensions, got {target.ndim}")
         if target.ndim == 1 and (input1.ndim != 2 or input2.ndim != 2):
             raise RuntimeError(f"cosine_embedding_loss: 1D target tensor expects 2D input tensors, but found inputs with {sizes}.")
         if target.ndim == 0 and (input1.ndim != 1 or input2.ndim != 1):
@@ -56,7 +56,7 @@ class MarginRankingLoss(Loss):
         reduction = legacy_reduction(reduction, size_average, reduce)
         check_reduction(self.name, reduction)
         if not input1.ndim == input2.ndim == target.ndim:
-            raise RuntimeError(f"margin_ranking_loss: All input tensors should have same dimension but got sizes: input1: {list(input1.shape)}, input2: {list(input2.shape)}, target: {list(target.shape)}")
+            raise RuntimeError(f"margin_ranking_loss: expected one number of dimensions, got input1: {list(input1.shape)}, input2: {list(input2.shape)}, target: {list(target.shape)}")
         return reduced((-target * (input1 - input2) + margin).clamp_min(0), reduction)
 
 
@@ -65,7 +65,7 @@ def check_triple(name: str, anchor: Any, positive: Any, negative: Any, margin: f
     if margin <= 0:
         raise ValueError(f"{name}: margin must be greater than 0, got {margin}")
     if not anchor.ndim == positive.ndim == negative.ndim:
-        raise RuntimeError(f"{name}: The anchor, positive, and negative tensors are expected to have the same number of dimensions, but got: anchor {anchor.ndim}D, positive {positive.ndim}D, and negative {negative.ndim}D inputs")
+        raise RuntimeError(f"{name}: expected one number of dimensions, got anchor: {anchor.ndim}, positive: {positive.ndim}, negative: {negative.ndim}")
 
 
 class TripletMarginLoss(Loss):

@@ -260,7 +260,7 @@ class Bmm(_Product):
         if a.ndim != 3 or b.ndim != 3:
             raise RuntimeError(f"bmm: batch1 must be a 3D tensor and batch2 must be a 3D tensor, got {a.ndim}D and {b.ndim}D")
         if a.shape[0] != b.shape[0]:
-            raise RuntimeError(f"bmm: Expected size for first two dimensions of batch2 tensor to be: [{a.shape[0]}, {a.shape[2]}] but got: [{b.shape[0]}, {b.shape[1]}].")
+            raise RuntimeError(f"bmm: expected mat2 of size [{a.shape[0]}, {a.shape[2]}] in its first two dimensions, got [{b.shape[0]}, {b.shape[1]}].")
         return self.product(a, b)
 
     def vjp(self, g, input, mat2):

@@ -136,7 +136,7 @@ def chosen_dim(name: str, input: Any, dim: int | None) -> int:
     """The dim, or where none is given the one PyTorch's first versions took, with a warning."""
     if dim is not None:
         return dim
-    warnings.warn(f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an argument.", UserWarning, stacklevel=4)
+    warnings.warn(f"{name}: Implicit dimension choice is deprecated. Pass dim.", UserWarning, stacklevel=4)
     return 0 if input.ndim in (0, 1, 3) else 1
 
 
@@ -237,7 +237,7 @@ class GumbelSoftmax(Composite):
 
     def compute(self, logits, tau, hard, eps, dim):
         if eps != 1e-10:
-            warnings.warn("gumbel_softmax: `eps` parameter is deprecated and has no effect.", UserWarning, stacklevel=3)
+            warnings.warn("gumbel_softmax: eps is deprecated and ignored.", UserWarning, stacklevel=3)
         noise = -find_op("empty_like")(logits.detach()).exponential_().log()
         soft = ((logits + noise) / tau).softmax(dim)
         if not hard:

@@ -53,7 +53,7 @@ class ConstantPad(OpDefinition):
         around = amounts(pad, input.ndim)
         shape = tuple(n + a + b for n, (a, b) in zip(input.shape, around, strict=True))
         if any(n < 0 for n in shape):
-            raise RuntimeError(f"constant_pad_nd: The input size {list(input.shape)}, plus padding {list(pad)}, resulted in a negative output size, which is invalid: {list(shape)}")
+            raise RuntimeError(f"constant_pad_nd: padding {list(pad)} makes an input of size {list(input.shape)} one of negative size, {list(shape)}")
         channels = input.ndim in (4, 5) and input._is_channels_last() and prefers_channels_last(input)
         strides = channels_last_strides(shape) if channels else contiguous_strides(shape)
         slots = [("new", input.dtype, shape, strides if channels else None, 0, 0)]
@@ -122,10 +122,10 @@ def check_amounts(input: Any, pad: Sequence[int], mode: str) -> None:
     space = input.shape[input.ndim - count :]
     first_required = 1 if input.ndim == count + 2 else 0
     if mode != CIRCULAR and 0 in input.shape[first_required:]:
-        raise RuntimeError(f"pad: Expected {count + 1}D or {count + 2}D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for input, but got: {list(input.shape)}")
+        raise RuntimeError(f"pad: expected an input with {count + 1} dimensions, or {count + 2} with a batch (which alone may be empty), got shape {list(input.shape)}")
     for d, (n, (a, b)) in enumerate(zip(space, around, strict=True)):
         if mode == REFLECT and (a >= n or b >= n):
-            raise RuntimeError(f"pad: Padding size should be less than the corresponding input dimension, but got: padding ({a}, {b}) at dimension {d} of input {list(input.shape)}")
+            raise RuntimeError(f"pad: expected padding smaller than the dimension it reflects, got ({a}, {b}) at dimension {d} of an input of shape {list(input.shape)}")
         if mode == CIRCULAR and (a > n or b > n):
             raise RuntimeError(f"pad: Padding value causes wrapping around more than once: ({a}, {b}) for size {n}")
         if n + a + b < (0 if mode == CIRCULAR else 1):

@@ -447,8 +447,8 @@ def empty_target(name: str, size: tuple[int, ...], out: Any, dtype: Any, device:
     if device is not None and _C.device(device) != out.device:
         raise RuntimeError(f"{name}: device {device} does not match device of out parameter ({out.device}).")
     if out.requires_grad and _C.is_grad_enabled():
-        raise RuntimeError(f"{name}(): functions with out=... arguments don't support automatic differentiation, "
-                           "but one of the arguments requires grad.")  # fmt: skip
+        raise RuntimeError(f"{name}: out= does not support automatic differentiation, "
+                           "and an argument requires grad.")  # fmt: skip
     if tuple(out.shape) != size:
         resize_output(out, size)
     return out

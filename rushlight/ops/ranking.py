@@ -97,7 +97,7 @@ class KthValue(Composite):
         dim = wrap_dim("kthvalue", dim, input.ndim)
         n = check_length("kthvalue", input, dim)
         if not 1 <= k <= n:
-            raise RuntimeError(f"kthvalue(): selected number k out of range for dimension {dim}: k is {k}, size is {n}")
+            raise RuntimeError(f"kthvalue: k={k} is out of range for dimension {dim} of size {n}")
         return result_type(self.spec.name, self.spec.return_names)(ranked(input, dim, k - 1, keepdim))
 
 

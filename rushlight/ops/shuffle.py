@@ -27,7 +27,7 @@ class PixelShuffle(Composite):
     def compute(self, input, upscale_factor):
         r = upscale_factor
         if input.ndim < 3:
-            raise RuntimeError(f"pixel_shuffle expects input to have at least 3 dimensions, but got input with {input.ndim} dimension(s)")
+            raise RuntimeError(f"pixel_shuffle: expected an input with at least 3 dimensions, got {input.ndim}")
         if r <= 0:
             raise RuntimeError(f"pixel_shuffle expects a positive upscale_factor, but got {r}")
         if r == 1:
@@ -51,7 +51,7 @@ class PixelUnshuffle(Composite):
     def compute(self, input, downscale_factor):
         r = downscale_factor
         if input.ndim < 3:
-            raise RuntimeError(f"pixel_unshuffle expects input to have at least 3 dimensions, but got input with {input.ndim} dimension(s)")
+            raise RuntimeError(f"pixel_unshuffle: expected an input with at least 3 dimensions, got {input.ndim}")
         if r <= 0:
             raise RuntimeError(f"pixel_unshuffle expects a positive downscale_factor, but got {r}")
         if r == 1:

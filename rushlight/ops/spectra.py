@@ -84,9 +84,9 @@ class Stft(Composite):
         need(0 < n_fft <= points, f"stft: expected 0 < n_fft <= {points}, but got n_fft={n_fft}")
         need(hop > 0, f"stft: expected hop_length > 0, but got hop_length={hop}")
         need(0 < length <= n_fft, f"stft: expected 0 < win_length <= n_fft, but got win_length={length}")
-        need(window is None or tuple(window.shape) == (length,), f"stft: expected a 1D window tensor of size equal to win_length={length}, but got {None if window is None else list(window.shape)}")
+        need(window is None or tuple(window.shape) == (length,), f"stft: expected a window of shape [win_length] = [{length}], got {None if window is None else list(window.shape)}")
         onesided = not is_complex if onesided is None else onesided
-        need(not (onesided and is_complex), "stft: Cannot have onesided output if window or input is complex")
+        need(not (onesided and is_complex), "stft: onesided=True needs a real input and window, got a complex one")
         if align_to_window:
             edge = (n_fft - length) // 2
             x = find_op("cat")([x.new_zeros((*x.shape[:-1], edge)), x, x.new_zeros((*x.shape[:-1], n_fft - length - edge))], -1)
@@ -138,17 +138,17 @@ class InverseStft(Composite):
 
     def check(self, input: Any, n_fft: int, hop: int, width: int, window: Any, onesided: bool | None, return_complex: bool) -> bool:
         """Refuse what no transform gives; answers whether the spectrum is one-sided."""
-        need(input.dtype.is_complex, "istft: requires a complex-valued input tensor matching the output from stft with return_complex=True.")
+        need(input.dtype.is_complex, "istft: expected a complex input, as stft(..., return_complex=True) gives.")
         need(input.ndim in (2, 3), f"istft: expected a tensor of [batch,] frequencies and frames, got {input.ndim} dims")
-        need(input.numel() > 0, "istft: input tensor cannot be empty.")
+        need(input.numel() > 0, "istft: expected an input with elements, got none.")
         onesided = input.shape[-2] != n_fft if onesided is None else onesided
         wanted = n_fft // 2 + 1 if onesided else n_fft
-        need(input.shape[-2] == wanted, f"istft: expected the frequency dimension of the input tensor to be {wanted} when onesided={onesided}, but got {input.shape[-2]}")
+        need(input.shape[-2] == wanted, f"istft: onesided={onesided} needs {wanted} frequencies in the input, got {input.shape[-2]}")
         need(0 < hop <= width, f"istft: expected 0 < hop_length <= win_length, got {hop} and {width}")
         need(0 < width <= n_fft, f"istft: expected 0 < win_length <= n_fft, got {width} and {n_fft}")
-        need(window is None or tuple(window.shape) == (width,), "istft: Invalid window shape. window has to be 1D and length of `win_length`")
-        need(not (return_complex and onesided), "istft: Cannot have onesided output if window or input is complex")
-        need(return_complex or window is None or not window.dtype.is_complex, "istft: Complex windows are incompatible with return_complex=False")
+        need(window is None or tuple(window.shape) == (width,), "istft: expected a window with one dimension, of length win_length")
+        need(not (return_complex and onesided), "istft: onesided=True needs return_complex=False")
+        need(return_complex or window is None or not window.dtype.is_complex, "istft: a complex window needs return_complex=True")
         return onesided
 
     def cut(self, signal: Any, envelope: Any, start: int, length: int | None) -> Any:
@@ -162,6 +162,6 @@ class InverseStft(Composite):
             need(lowest > 1e-11, f"istft: window overlap add min: {lowest}; the windows leave points of the signal uncovered")
         made = signal / envelope
         if end > whole:
-            warnings.warn(f"istft: The length of signal is shorter than the length parameter. Result is being padded with {end - whole} zeros.", UserWarning, stacklevel=4)
+            warnings.warn(f"istft: the frames hold fewer elements than length asks for: {end - whole} zeros follow.", UserWarning, stacklevel=4)
             made = find_op("cat")([made, made.new_zeros((*made.shape[:-1], end - whole))], -1)
         return made

@@ -239,8 +239,8 @@ def find(module: str, name: str, user: dict[str, Any]) -> Any:
     if module == "builtins":
         full = name if hasattr(builtins, name) else full
     raise UnpicklingError(
-        f"Unsupported global: GLOBAL {full} was not an allowed global by default. Please use "
-        f"`torch.serialization.add_safe_globals([{full}])` or the `torch.serialization.safe_globals([{full}])` context manager "
-        "to allowlist this global if you trust this class/function."
+        f"Unsupported global: GLOBAL {full} is not on the list of what may be loaded. If you trust it, use "
+        f"`torch.serialization.add_safe_globals([{full}])`, or `torch.serialization.safe_globals([{full}])` around "
+        "the call."
     )
 

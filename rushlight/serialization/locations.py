@@ -47,7 +47,7 @@ def location_tag(storage: Any) -> str:
         tag = tagger(storage)
         if tag:
             return tag
-    raise RuntimeError(f"don't know how to determine data location of {type(storage).__name__}")
+    raise RuntimeError(f"save: no registered tagger knows the location of a {type(storage).__name__}")
 
 
 def default_restore_location(storage: Any, location: str) -> Any:
@@ -62,7 +62,7 @@ def default_restore_location(storage: Any, location: str) -> Any:
             "machine, please use load with map_location='cpu' to map your storages to the CPU."
         )
     raise RuntimeError(
-        f"don't know how to restore data location of {type(storage).__name__} (tagged with {location}). "
+        f"load: no registered deserializer takes a {type(storage).__name__} to {location!r}. "
         "Use map_location to say where such storages should go, for example map_location='cpu'."
     )
 

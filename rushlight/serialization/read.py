@@ -28,8 +28,8 @@ from .sources import is_path, opened, source_of
 from .tensor_files import load_file
 from .write import _check_dill_version
 
-UNSAFE_MESSAGE = ("Loading with weights_only=False will likely succeed, but it can execute arbitrary code. Do it only if you got the file from "
-          "a trusted source.")  # fmt: skip
+UNSAFE_MESSAGE = ("weights_only=False reads such files, and runs whatever code they name: use it only for a file from "
+          "somebody you trust.")  # fmt: skip
 _LARGE = 1 << 18         # records from this size on are read by threads, ahead of being asked for
 _PIECE = 1 << 23
 _TRUE = ("1", "y", "yes", "true")
@@ -47,9 +47,9 @@ def load(
     """Load an object from a path or a seekable file object."""
     weights_only = _is_weights_only(weights_only, pickle_module)
     if weights_only and pickle_module is not None:
-        raise RuntimeError("Can not safely load weights when explicit pickle_module is specified")
+        raise RuntimeError("load: pickle_module needs weights_only=False")
     if weights_only and pickle_load_args:
-        warnings.warn("pickle_load_args only works if `weights_only=False`.", stacklevel=2)
+        warnings.warn("load: pickle_load_args have no effect unless weights_only=False.", stacklevel=2)
     _check_dill_version(pickle_module)
     pickle_load_args.setdefault("encoding", "utf-8")
     if mmap is None:
@@ -64,7 +64,7 @@ def _is_weights_only(asked: bool | None, pickle_module: Any) -> bool:
     """The argument, the environment's wish, or the default: safe unless a pickle module is given."""
     force, forbid = (environment.get(f"TORCH_FORCE_{name}").lower() in _TRUE for name in ("WEIGHTS_ONLY_LOAD", "NO_WEIGHTS_ONLY_LOAD"))
     if force and forbid:
-        raise RuntimeError("Only one of `TORCH_FORCE_WEIGHTS_ONLY_LOAD` or `TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD` should be set, but both were set.")
+        raise RuntimeError("load: TORCH_FORCE_WEIGHTS_ONLY_LOAD and TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD exclude each other, but both were set.")
     if force:
         return True
     if asked is None and forbid:
@@ -98,7 +98,7 @@ def _load_open(f: Any, file: Any, map_location: Any, pickle_module: Any, mmap: b
         mapping = None
         if mmap:
             if not is_path(f):
-                raise ValueError("f must be a file path in order to use the mmap argument")
+                raise ValueError("load: mmap=True needs f to be a path")
             mapping = _map_file(file)
         return explained(lambda: _load(archive, map_location, pickle_module, overall_storage=mapping, **load_args))
 
@@ -115,9 +115,9 @@ def _explained(run: Callable[[], Any]) -> Any:
         said = str(error)
         if "add_safe_globals" in said:
             advice = (
-                "Weights only load failed. This file can still be loaded, to do so you have two options, do those steps only if you trust the "
-                f"source of the checkpoint.\n\t(1) {UNSAFE_MESSAGE}\n\t(2) Alternatively, to load with `weights_only=True` please check the "
-                f"recommended steps in the following error message.\n\tWeightsUnpickler error: {said}"
+                "Weights only load failed. There are two ways to read the file, both only if you trust its "
+                f"source.\n\t(1) {UNSAFE_MESSAGE}\n\t(2) weights_only=True reads it where the "
+                f"advice of the following error is followed.\n\tWeightsUnpickler error: {said}"
             )
         else:
             advice = f"Weights only load failed. {UNSAFE_MESSAGE}\nWeightsUnpickler error: {said}"
@@ -351,9 +351,9 @@ def get_unsafe_globals_in_checkpoint(f: Any) -> list[str]:
         head = file.read(4)
         file.seek(start)
         if not is_zip(head):
-            raise ValueError("Expected input to be a checkpoint returned by torch.save")
+            raise ValueError("expected a checkpoint of torch.save")
         with PyTorchFileReader(source_of(file)) as archive:
             if _is_torchscript_zip(archive):
-                raise ValueError("Expected input to be a checkpoint returned by torch.save but got a torchscript checkpoint")
+                raise ValueError("expected a checkpoint of torch.save, got a torchscript archive")
             found = names.globals_in(archive.get_record("data.pkl"))
     return list(found - set(default_globals()) - set(user_globals()))

@@ -296,7 +296,7 @@ def _reduce(u: Unpickler) -> None:
 def _new_object(u: Unpickler, args: Any, kwargs: dict) -> None:
     cls = u.stack.pop()
     if id(cls) not in u.callable:
-        raise UnpicklingError(f"Can only create new object for nn.Parameter or classes allowlisted via `add_safe_globals` but got {cls!r}")
+        raise UnpicklingError(f"NEWOBJ: expected Parameter or a class named to `add_safe_globals`, got {cls!r}")
     u.stack.append(cls.__new__(cls, *args, **kwargs) if isinstance(cls, type) else cls(*args, **kwargs))
 
 
@@ -325,15 +325,15 @@ def _build(u: Unpickler) -> None:
     elif cls is _utils.parameter_class():
         target.__setstate__(state)
     else:
-        raise UnpicklingError(f"Can only build Tensor, Parameter, OrderedDict or types allowlisted via `add_safe_globals`, but got {cls}")
+        raise UnpicklingError(f"BUILD: expected Tensor, Parameter, OrderedDict or a class named to `add_safe_globals`, got {cls}")
 
 
 def _persistent(u: Unpickler) -> None:
     key = u.stack.pop()
     if type(key) not in (tuple, int):
-        raise UnpicklingError(f"persistent_load id must be tuple or int, but got {type(key)}")
+        raise UnpicklingError(f"persistent_load: expected a tuple or int, got {type(key)}")
     if type(key) is tuple and key and key[0] not in ("storage", b"storage"):
-        raise UnpicklingError(f"Only persistent_load of storage is allowed, but got {key[0]!r}")
+        raise UnpicklingError(f"persistent_load: expected a storage, got {key[0]!r}")
     u.stack.append(u.persistent_load(key))
 
 

@@ -54,7 +54,7 @@ def save(
                     _legacy_save(obj, file, pickle_module, pickle_protocol)
         return
     if not hasattr(f, "write"):
-        raise AttributeError("expected 'f' to be string, path, or a file-like object with a 'write' attribute")
+        raise AttributeError("save: expected f to be a path or an object with a 'write' method")
     if not _use_new_zipfile_serialization:
         _legacy_save(obj, f, pickle_module, pickle_protocol)
         return
@@ -96,7 +96,7 @@ class _Storages:
             key = self._keys[number] = self._key_of(storage, len(self._keys))
             self.by_key[key] = (storage, dtype)
         if storage.nbytes() and self._dtypes.setdefault(storage.data_ptr(), dtype) is not dtype and storage.device.type != "meta":
-            raise RuntimeError("Cannot save multiple tensors or storages that view the same data as different types")
+            raise RuntimeError("save: two tensors or storages look at the same data as different types")
         return "storage", cls, key, location_tag(storage), numel
 
 

@@ -72,7 +72,7 @@ def default_tolerances(*inputs: Any, dtype_precisions: dict[Any, tuple[float, fl
     found = []
     for given in inputs:
         if not isinstance(given, (Tensor, _C.dtype)):
-            raise TypeError(f"Expected a torch.Tensor or a torch.dtype, but got {type(given)} instead.")
+            raise TypeError(f"default_tolerances: expected Tensors or dtypes, got {type(given)}.")
         found.append(table.get(given.dtype if isinstance(given, Tensor) else given, (0.0, 0.0)))
     return max(rtol for rtol, _ in found), max(atol for _, atol in found)
 
@@ -83,7 +83,7 @@ def get_tolerances(*inputs: Any, rtol: float | None, atol: float | None, id: tup
         return default_tolerances(*inputs)
     if rtol is None or atol is None:
         missing = "rtol" if rtol is None else "atol"
-        raise ErrorMeta(ValueError, f"Both 'rtol' and 'atol' must be either specified or omitted, but got no {missing}.", id=id)
+        raise ErrorMeta(ValueError, f"rtol and atol go together, got no {missing}.", id=id)
     return rtol, atol
 
 
@@ -352,8 +352,8 @@ class TensorLikePair(Pair):
         elif actual.layout == layouts.jagged:
             self._compare_regular_values_close(actual.values(), expected.values(), **tolerances)
         elif _is_byte_float(actual) and (self.rtol != 0.0 or self.atol != 0.0):
-            self._fail(AssertionError, f"Rtol={self.rtol} and atol={self.atol} are not supported for bitwise comparison of low "
-                       "dimensional floats. Please use rtol=0.0 and atol=0.0.")  # fmt: skip
+            self._fail(AssertionError, f"rtol={self.rtol} and atol={self.atol}: 8-bit floats are compared bit by "
+                       "bit. Use rtol=0.0 and atol=0.0.")  # fmt: skip
         else:
             self._compare_regular_values_close(actual, expected, **tolerances)
 
@@ -434,7 +434,7 @@ def _pair(actual: Any, expected: Any, pair_types: Sequence[type[Pair]], id: tupl
     for kind in pair_types:
         with contextlib.suppress(UnsupportedInputs):
             return kind(actual, expected, id=id, **options)
-    raise ErrorMeta(TypeError, f"No comparison pair was able to handle inputs of type {type(actual)} and {type(expected)}.", id=id)
+    raise ErrorMeta(TypeError, f"no comparison takes {type(actual)} and {type(expected)}.", id=id)
 
 
 def _differences(pairs: Sequence[Pair]) -> Iterator[ErrorMeta]:

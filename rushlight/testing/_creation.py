@@ -43,9 +43,9 @@ def make_tensor(
     sizes = tuple(shape[0] if len(shape) == 1 and isinstance(shape[0], Sequence) else shape)
     counted = dtype is _C.bool or dtype in _INTEGERS
     if noncontiguous and memory_format is not None:
-        raise ValueError(f"The parameters `noncontiguous` and `memory_format` are mutually exclusive, but got {noncontiguous=} and {memory_format=}")
+        raise ValueError(f"make_tensor: expected noncontiguous or memory_format, got {noncontiguous=} and {memory_format=}")
     if requires_grad and counted:
-        raise ValueError(f"`requires_grad=True` is not supported for boolean and integral dtypes, but got {dtype=}")
+        raise ValueError(f"make_tensor: requires_grad=True needs a floating point or complex dtype, got {dtype=}")
 
     spread = noncontiguous and math.prod(sizes) > 1
     if spread:
@@ -81,19 +81,19 @@ def _bounds(dtype: _C.dtype, low: float | None, high: float | None) -> tuple[flo
     elif dtype in _FLOATS or dtype in _COMPLEX or dtype in _BYTE_FLOATS:
         least, end, default = finfo(dtype).min, finfo(dtype).max, (-9, 9)
     else:
-        raise TypeError(f"The requested dtype '{dtype}' is not supported by torch.testing.make_tensor().")
+        raise TypeError(f"make_tensor: dtype '{dtype}' is not supported.")
 
     low = default[0] if low is None else low
     high = default[1] if high is None else high
     if low != low or high != high:
-        raise ValueError(f"`low` and `high` cannot be NaN, but got {low=} and {high=}")
+        raise ValueError(f"make_tensor: expected numbers as bounds, got NaN in {low=} and {high=}")
     if low == high and (dtype in _FLOATS or dtype in _COMPLEX):
         warnings.warn("Passing `low==high` to `torch.testing.make_tensor` for floating or complex types is deprecated; use `torch.full(...)` instead.",
                       FutureWarning, stacklevel=3)  # fmt: skip
     elif low >= high:
         raise ValueError(f"`low` must be less than `high`, but got {low} >= {high}")
     elif high < least or low >= end:
-        raise ValueError(f"The value interval specified by `low` and `high` is [{low}, {high}), but {dtype} only supports [{least}, {end})")
+        raise ValueError(f"make_tensor: [low, high) = [{low}, {high}) lies outside what {dtype} holds, [{least}, {end})")
     low, high = (min(max(bound, least), end) for bound in (low, high))
     if dtype is _C.bool or dtype in _INTEGERS:
         return math.ceil(low), math.ceil(high)  # the first integer not below each: `high` itself is not drawn

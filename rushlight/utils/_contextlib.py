@@ -40,7 +40,7 @@ def _wrap_generator(ctx_factory: Callable[[], Any], func: Callable) -> Callable:
 def context_decorator(ctx: Any, func: Callable) -> Callable:
     """`func` run inside a context: `ctx` is a context manager that can be entered again, or a function that makes one."""
     if callable(ctx) and hasattr(ctx, "__enter__"):
-        raise AssertionError(f"Passed in {ctx} is both callable and also a valid context manager (has __enter__), making it ambiguous which interface to use.")
+        raise AssertionError(f"{ctx} can be called and has __enter__ as well, so it is ambiguous how to get a context from it. Pass a function that makes one.")
     make = ctx if callable(ctx) else lambda: ctx
     if inspect.isclass(func):
         raise RuntimeError("Cannot decorate classes; it is ambiguous whether or not only the constructor or all methods should have the context manager applied. Decorate the methods.")
@@ -60,7 +60,7 @@ class _DecoratorContextManager:
 
     def __call__(self, orig_func: Callable) -> Callable:
         if inspect.isclass(orig_func):
-            warnings.warn("Decorating classes is deprecated and will be disabled in future versions. Decorate functions or methods.", FutureWarning, stacklevel=2)
+            warnings.warn("decorating classes is deprecated. Decorate their methods.", FutureWarning, stacklevel=2)
             orig_func.__init__ = context_decorator(self.clone, orig_func.__init__)
             return orig_func
         return context_decorator(self.clone, orig_func)

@@ -136,7 +136,7 @@ class TreeSpec:
         leaves = leaves if isinstance(leaves, (list, tuple)) else list(leaves)
         if len(leaves) != self.num_leaves:
             raise ValueError(
-                f"treespec.unflatten(leaves): `leaves` has length {len(leaves)} but the spec refers to a pytree that holds {self.num_leaves} items ({self})."
+                f"unflatten: the pytree holds {self.num_leaves} items, got {len(leaves)} leaves ({self})."
             )
         return _build(self, iter(leaves))
 
@@ -285,7 +285,7 @@ def tree_unflatten(leaves: Iterable[Any], treespec: TreeSpec) -> PyTree:
     """The tree of a spec, with these leaves."""
     if not isinstance(treespec, TreeSpec):
         if not isinstance(leaves, TreeSpec):
-            raise TypeError(f"Expected `treespec` to be an instance of PyTreeSpec but got item of type {type(treespec)}.")
+            raise TypeError(f"treespec: expected a PyTreeSpec, got {type(treespec)}.")
         leaves, treespec = treespec, leaves
     return treespec.unflatten(leaves)
 
@@ -335,7 +335,7 @@ def _acceptor(kinds: Any) -> Callable[[Any], bool]:
         return lambda x: isinstance(x, kinds)
     if callable(kinds):
         return kinds
-    raise TypeError("Argument must be a type, a tuple of types, or a callable.")
+    raise TypeError("map_only: expected a type, a tuple of types or a predicate.")
 
 
 def map_only(type_or_types_or_pred: Any, /) -> Callable[[Callable], Callable]:
@@ -395,7 +395,7 @@ def _generate_key_paths(key_path: KeyPath, tree: PyTree, is_leaf: IsLeaf = None)
         yield key_path, tree
         return
     if entry.flatten_with_keys_fn is None:
-        raise ValueError(f"Did not find a flatten_with_keys_fn for type: {kind}. Pass a flatten_with_keys_fn argument to register_pytree_node.")
+        raise ValueError(f"{kind} has no flatten_with_keys_fn. Pass one to register_pytree_node.")
     for key, child in entry.flatten_with_keys_fn(tree)[0]:
         yield from _generate_key_paths((*key_path, key), child, is_leaf)
 
@@ -477,7 +477,7 @@ def _check_protocol(protocol: int) -> None:
 def treespec_dumps(treespec: TreeSpec, protocol: int | None = None) -> str:
     """A spec as JSON text."""
     if not isinstance(treespec, TreeSpec):
-        raise TypeError(f"Expected `treespec` to be an instance of PyTreeSpec but got item of type {type(treespec)}.")
+        raise TypeError(f"treespec: expected a PyTreeSpec, got {type(treespec)}.")
     protocol = DEFAULT_TREESPEC_SERIALIZATION_PROTOCOL if protocol is None else protocol
     _check_protocol(protocol)
     return json.dumps((protocol, _treespec_to_json(treespec)), cls=EnumEncoder)

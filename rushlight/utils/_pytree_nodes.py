@@ -180,7 +180,7 @@ def _private_register_pytree_node(
 ) -> None:  # fmt: skip
     """As `register_pytree_node`, but a second registration replaces the first, with a warning."""
     if (to_dumpable_context is None) != (from_dumpable_context is None):
-        raise ValueError(f"Both to_dumpable_context and from_dumpable_context for {cls} must be None or registered.")
+        raise ValueError(f"{cls}: expected both to_dumpable_context and from_dumpable_context, or neither.")
     with _NODE_REGISTRY_LOCK:
         if cls in SUPPORTED_NODES:
             warnings.warn(f"{cls} is already registered as pytree node. The new registration replaces the old one.", stacklevel=3)
@@ -227,7 +227,7 @@ def _dataclass_fields(cls: type, field_names: list[str] | None, dropped: list[st
     if expected != set(field_names):
         missing, unexpected = expected - set(field_names), set(field_names) - expected
         said = [f"Missing fields in `field_names`: {missing}. " if missing else "", f"Unexpected fields in `field_names`: {unexpected}. " if unexpected else ""]
-        raise ValueError("field_names does not include all dataclass fields.\n" + "".join(said) + "Fields to leave out go into `drop_field_names`.")
+        raise ValueError("field_names: not the fields of the dataclass.\n" + "".join(said) + "Fields to leave out go into `drop_field_names`.")
     return field_names
 
 
@@ -271,9 +271,9 @@ class ConstantNode:
 def register_constant(cls: type) -> None:
     """Make instances of a class parts of the structure, with no leaves."""
     if cls.__eq__ is object.__eq__:
-        raise TypeError("register_constant(cls) expects `cls` to have a non-default `__eq__` implementation.")
+        raise TypeError("register_constant: the class must define `__eq__` itself.")
     if cls.__hash__ is None:
-        raise TypeError("register_constant(cls) expects `cls` to have a non-default `__hash__` implementation.")
+        raise TypeError("register_constant: the class must define `__hash__` itself.")
     _private_register_pytree_node(
         cls, lambda x: ([], ConstantNode(x)), lambda _, context: context.value, flatten_with_keys_fn=lambda x: ([], ConstantNode(x))
     )

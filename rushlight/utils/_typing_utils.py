@@ -10,5 +10,5 @@ T = TypeVar("T")
 def not_none(obj: T | None) -> T:
     """`obj`, which must not be None."""
     if obj is None:
-        raise TypeError("Invariant encountered: value was None when it should not be")
+        raise TypeError("not_none: expected a value, got None")
     return obj

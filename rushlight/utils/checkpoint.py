@@ -145,7 +145,7 @@ def detach_variable(inputs: tuple) -> tuple:
 def check_backward_validity(inputs: Iterable[Any]) -> None:
     """Warn when no input requires grad: nothing inside the block will get a gradient."""
     if not any(isinstance(x, _C.Tensor) and x.requires_grad for x in inputs):
-        warnings.warn("None of the inputs have requires_grad=True. Gradients will be None", stacklevel=3)
+        warnings.warn("checkpoint: no input has requires_grad=True, so there will be no gradients", stacklevel=3)
 
 
 class CheckpointFunction(Function):
@@ -178,7 +178,7 @@ class CheckpointFunction(Function):
         outputs = (outputs,) if isinstance(outputs, _C.Tensor) else outputs
         pairs = [(o, g) for o, g in zip(outputs, grads, strict=True) if isinstance(o, _C.Tensor) and o.requires_grad]
         if not pairs:
-            raise RuntimeError("none of output has requires_grad=True, this checkpoint() is not necessary")
+            raise RuntimeError("checkpoint: no output has requires_grad=True, so there is nothing to recompute for")
         backward([o for o, _ in pairs], [g for _, g in pairs])
         return (None, None, *(x.grad if isinstance(x, _C.Tensor) else None for x in leaves))
 
@@ -269,13 +269,13 @@ class _Frame:
             return
         if len(made) != len(self.holders):
             raise CheckpointError(
-                f"checkpoint: A different number of tensors was saved during the original forward and recomputation. "
-                f"Number of tensors saved during forward: {len(self.holders)}. During recomputation: {len(made)}."
+                f"checkpoint: the recomputation saved a different number of tensors. "
+                f"Forward: {len(self.holders)}, recomputation: {len(made)}."
             )
         differing = [(i, a, b) for i, (a, b) in enumerate(zip(self.descriptions, made, strict=True)) if a != b]
         if differing:
             lines = "\n".join(f"  tensor at position {i}: saved {a}, recomputed {b}" for i, a, b in differing)
-            raise CheckpointError(f"checkpoint: Recomputed values for the following tensors have different metadata than during the forward pass.\n{lines}")
+            raise CheckpointError(f"checkpoint: the metadata of recomputed tensors differs from that of the forward pass:\n{lines}")
 
 
 def _describe_default(t: Any) -> dict[str, Any]:
@@ -302,7 +302,7 @@ def _without_reentry(
     if determinism_check not in _DETERMINISM_CHECKS:
         raise ValueError(f"determinism_check should be one of {list(_DETERMINISM_CHECKS)}, but got {determinism_check}")
     if debug and context_fn is not noop_context_fn:
-        raise ValueError("debug=True is incompatible with non-default context_fn")
+        raise ValueError("checkpoint: debug=True is incompatible with a context_fn")
     forward_context, recompute_context = (OpLog(), OpLog()) if debug else context_fn()
     random, precision = RandomState(preserve_rng_state), autocast.snapshot_now()
 
@@ -338,7 +338,7 @@ def checkpoint(
         if kwargs:
             raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
         if context_fn is not noop_context_fn or debug:
-            raise ValueError("Passing `context_fn` or `debug` is only supported when use_reentrant=False.")
+            raise ValueError("checkpoint: context_fn and debug need use_reentrant=False.")
         return CheckpointFunction.apply(function, preserve, *args)
     switched, forced = getattr(_local, "early_stop", None), getattr(_local, "debug", None)
     stop, debug = early_stop if switched is None else switched, debug if forced is None else forced

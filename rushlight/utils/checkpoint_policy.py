@@ -55,7 +55,7 @@ class _Kept:
 
     def get(self, may_be_changed: bool) -> Any:
         if self.version is not None and not may_be_changed and self.value._version != self.version:
-            raise RuntimeError("Tensor cached during selective activation checkpoint has been mutated")
+            raise RuntimeError("checkpoint: a tensor that the policy kept has been mutated since")
         return self.value.detach() if self.version is not None else self.value
 
 
@@ -111,10 +111,10 @@ class _CachedTorchDispatchMode(_Counting):
         entry = self.storage.get(func, {}).get(number)
         if entry is None:
             raise RuntimeError(
-                f"{func} (call {number}) encountered during backward but not found in storage: the operations of a checkpointed region must be the same both times."
+                f"{func} (call {number}) was not called in the forward pass: the operations of a checkpointed region must be the same both times."
             )
         if entry is _CONSUMED:
-            raise RuntimeError("Trying to backward an extra time. You are only allowed to backward once on any region computed under selective activation checkpoint.")
+            raise RuntimeError("checkpoint: backward an extra time through a region with a policy. Its kept tensors serve once.")
         if entry is _RECOMPUTE:
             return func(*args, **(kwargs or {}))
         self.storage[func][number] = _CONSUMED
@@ -127,7 +127,7 @@ def create_selective_checkpoint_contexts(policy_fn_or_list: Callable | list, all
         for op in policy_fn_or_list:
             if not isinstance(op, _C.Overload):
                 hint = f" For example {op}.default." if isinstance(op, OpOverloadPacket) else ""
-                raise ValueError(f"Expected op in `op_list` to be an OpOverload but got: {op} of type {type(op)}.{hint}")
+                raise ValueError(f"op_list: expected OpOverloads, got {op} of type {type(op)}.{hint}")
         chosen = {name for op in policy_fn_or_list for name in (op.name, *_WHOLE.get(op.name, ()))}
 
         def policy_fn(ctx: Any, op: Any, *args: Any, **kwargs: Any) -> CheckpointPolicy:
@@ -135,7 +135,7 @@ def create_selective_checkpoint_contexts(policy_fn_or_list: Callable | list, all
     elif callable(policy_fn_or_list):
         policy_fn = policy_fn_or_list
     else:
-        raise TypeError("policy_fn_or_list must be either a function or a list of ops.")
+        raise TypeError("policy_fn_or_list: expected a function or a list of ops.")
     storage: dict[Any, dict[int, Any]] = defaultdict(dict)
     return _CachingTorchDispatchMode(policy_fn, storage), _CachedTorchDispatchMode(storage, allow_cache_entry_mutation)
 

@@ -70,7 +70,7 @@ def is_ninja_available() -> bool:
 def verify_ninja_availability() -> None:
     """Raise unless ninja is found."""
     if not is_ninja_available():
-        raise RuntimeError("Ninja is required to load C++ extensions (pip install ninja to get it)")
+        raise RuntimeError("cpp_extension: the program ninja is missing. `pip install ninja` installs it")
 
 
 def get_default_build_root() -> str:

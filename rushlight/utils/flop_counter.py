@@ -48,7 +48,7 @@ def register_flop_formula(targets: Any, get_raw: bool = False) -> Callable[[Call
 
         def add(target: Any) -> None:
             if not isinstance(target, OpOverloadPacket):
-                raise ValueError(f"register_flop_formula(targets): expected each target to be OpOverloadPacket (i.e. ops.mylib.foo), got {target} which is of type {type(target)}")
+                raise ValueError(f"register_flop_formula: expected an OpOverloadPacket, as ops.mylib.foo is, got {target} of type {type(target)}")
             if target in flop_registry:
                 raise RuntimeError(f"duplicate registrations for {target}")
             flop_registry[target] = counted
@@ -208,7 +208,7 @@ class FlopCounterMode:
         if mods is not None:
             import warnings  # noqa: PLC0415
 
-            warnings.warn("mods argument is not needed anymore, you can stop passing it", stacklevel=2)
+            warnings.warn("FlopCounterMode: mods is ignored, leave it away", stacklevel=2)
         self.flop_counts: dict[str, dict[Any, int]] = defaultdict(lambda: defaultdict(int))
         self.depth, self.display = depth, display
         custom = {k: v if getattr(v, "_get_raw", False) else shape_wrapper(v) for k, v in (custom_mapping or {}).items()}

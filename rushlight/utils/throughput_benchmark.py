@@ -40,8 +40,8 @@ class ExecutionStats:
 
     def __str__(self) -> str:
         return (
-            f"Average latency per example: {format_time(time_ms=self.latency_avg_ms)}\nTotal number of iterations: {self.num_iters}\n"
-            f"Total number of iterations per second (across all threads): {self.iters_per_second:.2f}\nTotal time: {format_time(time_s=self.total_time_seconds)}"
+            f"Average latency: {format_time(time_ms=self.latency_avg_ms)}\nIterations: {self.num_iters}\n"
+            f"Iterations per second, all threads together: {self.iters_per_second:.2f}\nTotal time: {format_time(time_s=self.total_time_seconds)}"
         )
 
 

@@ -262,7 +262,7 @@ def test_refusals(case):
 
 def test_bad_indices_say_which():
     x = ours(sample(4, 5))
-    with pytest.raises(IndexError, match="index 9 is out of bounds for dimension 1 with size 5"):
+    with pytest.raises(IndexError, match="index 9 .* dimension 1 with size 5"):
         x[:, rl.tensor([0, 9])]
     with pytest.raises(IndexError, match=r"index -7 .* dimension 0 with size 4"):
         x[rl.tensor([-7])]

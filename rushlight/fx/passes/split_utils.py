@@ -74,7 +74,7 @@ class _Splitter:
         assert hasattr(node, "tag"), f"Node does not have tag: {node.format_node()}"
         comp = self.home[node] = self.components[node.tag]
         latest = max((self.home[x].order for x in node.all_input_nodes if x in self.home), default=0)
-        assert comp.order >= latest, f"Component {comp.name} order must be >= max of its upstream components, order={comp.order} and max={latest}"
+        assert comp.order >= latest, f"component {comp.name} has order={comp.order}, before max={latest}, a component that it reads from"
         made = comp.graph.node_copy(node, lambda x: self.inside(comp, x))
         made.tag = node.tag
         self.copies[node] = made

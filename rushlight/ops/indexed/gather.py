@@ -80,8 +80,8 @@ class TakeAlongDim(Composite):
             return input.reshape(-1).gather(0, from_front(indices.reshape(-1), input.numel()))
         if input.ndim != indices.ndim:
             raise RuntimeError(
-                f"take_along_dim(): input and indices should have the same number of dimensions, but got {input.ndim} dimensions for "
-                f"input, and {indices.ndim} dimensions for indices"
+                f"take_along_dim: expected indices with as many dimensions as input, got {input.ndim} for "
+                f"input and {indices.ndim} for indices"
             )
         dim = wrap_dim("take_along_dim", dim, input.ndim)
         common = broadcast_shapes([[1 if d == dim else n for d, n in enumerate(t.shape)] for t in (input, indices)])
@@ -203,12 +203,12 @@ def index_tensors(name: str, input: Any, indices: Sequence[Any]) -> list[Any]:
             found.append(i)
             continue
         if i.dtype not in (_C.bool, _C.uint8):
-            raise IndexError(f"tensors used as indices must be long, int, byte or bool tensors, got {i.dtype.name}")
+            raise IndexError(f"index: expected tensors of dtype int64, int32, bool or uint8, got {i.dtype.name}")
         for k, n in enumerate(i.shape):
             at = len(found) + k
             if at >= input.ndim or input.shape[at] != n:
                 raise IndexError(
-                    f"The shape of the mask {list(i.shape)} at index {k} does not match the shape of the indexed tensor {list(input.shape)} at index {at}"
+                    f"index: the mask of shape {list(i.shape)} at index {k} does not fit dimension {at} onwards of the tensor of shape {list(input.shape)}"
                 )
         found.extend(find_op("nonzero")(i, as_tuple=True) if i.ndim else [find_op("nonzero")(i.unsqueeze(0)).squeeze(1)])
     if len(found) > input.ndim and not (len(flattened) == 1 and flattened[0].ndim == 0):

@@ -47,16 +47,16 @@ class Cat(OpDefinition):
         model = real[0][1] if real else tensors[0]
         for k, t in enumerate(tensors):
             if t.ndim == 0:
-                raise RuntimeError(f"zero-dimensional tensor (at position {k}) cannot be concatenated")
+                raise RuntimeError(f"cat: expected tensors with dimensions, got a zero-dimensional one at position {k}")
         dim = wrap_dim("cat", dim, model.ndim)
         for k, t in real:
             if t.ndim != model.ndim:
-                raise RuntimeError(f"Tensors must have same number of dimensions: got {model.ndim} and {t.ndim}")
+                raise RuntimeError(f"cat: expected one number of dimensions, got {model.ndim} and {t.ndim}")
             for d in range(t.ndim):
                 if d != dim and t.shape[d] != model.shape[d]:
                     raise RuntimeError(
-                        f"cat: Sizes of tensors must match except in dimension {dim}. Expected size {model.shape[d]} but got size "
-                        f"{t.shape[d]} for tensor number {k} in the list."
+                        f"cat: sizes must match except in dimension {dim}: expected {model.shape[d]} in dimension {d}, got "
+                        f"{t.shape[d]} in tensor number {k}."
                     )
         dtype, device = joined_dtype(tensors), device_of(args)
         shape = list(model.shape)
@@ -171,7 +171,7 @@ class Stack(OpDefinition):
         dim = wrap_dim("stack", dim, model.ndim + 1)
         for k, t in enumerate(tensors):
             if t.shape != model.shape:
-                raise RuntimeError(f"stack expects each tensor to be equal size, but got {list(model.shape)} at entry 0 and {list(t.shape)} at entry {k}")
+                raise RuntimeError(f"stack: expected tensors of equal size, got {list(model.shape)} at entry 0 and {list(t.shape)} at entry {k}")
         dtype, device, inputs = joined_dtype(tensors), device_of(args), len(tensors)
         shape = (*model.shape[:dim], inputs, *model.shape[dim:])
         strides = contiguous_strides(shape)

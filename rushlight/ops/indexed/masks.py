@@ -209,7 +209,7 @@ class MaskedScatter(Composite):
     def compute(self, input, mask, source):
         check_mask("masked_scatter_", mask)
         if input.dtype is not source.dtype:
-            raise RuntimeError(f"masked_scatter: expected self and source to have same dtypes but got {input.dtype.name} and {source.dtype.name}")
+            raise RuntimeError(f"masked_scatter: expected a source of the dtype of self, {input.dtype.name}, got {source.dtype.name}")
         if not self.is_inplace:
             shape = broadcast_shapes([tuple(input.shape), tuple(mask.shape)])
             input = input.expand(shape)

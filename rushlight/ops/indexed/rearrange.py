@@ -72,7 +72,7 @@ class Rot90(Composite):
             raise RuntimeError(f"expected total dims >= 2, but got total dims = {input.ndim}")
         a, b = (wrap_dim("rot90", d, input.ndim) for d in dims)
         if a == b:
-            raise RuntimeError(f"expected rotation dims to be different, but got dim0 = {dims[0]} and dim1 = {dims[1]}")
+            raise RuntimeError(f"rot90: expected two different dims, got {dims[0]} and {dims[1]}")
         turns = k % 4
         if turns == 1:
             return input.flip(b).transpose(a, b)
@@ -138,7 +138,7 @@ class Repeat(Composite):
     def compute(self, input, repeats):
         extra = len(repeats) - input.ndim
         if extra < 0:
-            raise RuntimeError("Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor")
+            raise RuntimeError("repeat: expected at least as many numbers of repeats as the tensor has dimensions")
         if any(n < 0 for n in repeats):
             raise RuntimeError(f"repeat: Trying to create tensor with negative dimension in {list(repeats)}")
         sizes = (1,) * extra + tuple(input.shape)

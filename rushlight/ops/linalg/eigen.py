@@ -42,7 +42,7 @@ class Eigh(Lapack):
         check_square("linalg.eigh", A)
         check_float("linalg.eigh", A)
         if UPLO.upper() not in ("L", "U"):
-            raise RuntimeError(f"Expected UPLO argument to be 'L' or 'U', but got {UPLO}")
+            raise RuntimeError(f"linalg.eigh: expected UPLO='L' or UPLO='U', got {UPLO}")
 
     def program(self, p, A, UPLO, compute_v):
         n, dtype, code = A.shape[-1], A.dtype, A.dtype.code

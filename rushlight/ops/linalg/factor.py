@@ -264,7 +264,7 @@ class LuUnpack(Composite):
 
     def compute(self, LU_data, LU_pivots, unpack_data, unpack_pivots):
         if LU_pivots.dtype is not _C.int32:
-            raise RuntimeError("lu_unpack: LU_pivots is expected to be a contiguous tensor of torch.int32 dtype. Note: this function is intended to be used with the output produced by linalg.lu_factor")
+            raise RuntimeError("lu_unpack: expected contiguous LU_pivots of dtype int32, as linalg.lu_factor returns them")
         check_devices("lu_unpack", (LU_data, LU_pivots))
         check_matrix("lu_unpack", LU_data, "LU_data")
         empty = LU_data.new_empty((0,))
@@ -619,9 +619,9 @@ class LdlSolve(Composite):
         check_float(name, LD)
         check_same_dtype(name, LD, B, ("LD", "B"))
         if B.ndim < 2:
-            raise RuntimeError(f"{name}: Expected B to have at least 2 dimensions, but it has {B.ndim} dimensions instead")
+            raise RuntimeError(f"{name}: expected B with at least 2 dimensions, got {B.ndim}")
         if tuple(pivots.shape) != tuple(LD.shape[:-1]):
-            raise RuntimeError(f"{name}: Expected LD.shape[:-1] and pivots.shape to be the same, but got pivots with shape {list(pivots.shape)}")
+            raise RuntimeError(f"{name}: expected pivots of the shape LD.shape[:-1], got {list(pivots.shape)}")
         if pivots.dtype.is_floating_point or pivots.dtype.is_complex or pivots.dtype is _C.bool:
             raise RuntimeError(f"{name}: Expected pivots to be integers. Got {pivots.dtype.name}")
         if B.shape[-2] != LD.shape[-1]:

@@ -63,9 +63,9 @@ class PcaLowrank(Composite):
         if q is None:
             q = min(6, m, n)
         elif not 0 <= q <= min(m, n):
-            raise ValueError(f"q(={q}) must be non-negative integer and not greater than min(m, n)={min(m, n)}")
+            raise ValueError(f"pca_lowrank: expected q between 0 and the smaller size of the matrix, {min(m, n)}, got q={q}")
         if not niter >= 0:
-            raise ValueError(f"niter(={niter}) must be non-negative integer")
+            raise ValueError(f"pca_lowrank: expected niter of at least 0, got niter={niter}")
         if not A.dtype.is_floating_point and not A.dtype.is_complex:
             raise ValueError(f"pca_lowrank: expected a floating point matrix, got {A.dtype.name}")
         return approximate(A - A.mean(-2, True) if center else A, q, niter)
@@ -97,7 +97,7 @@ class Lobpcg(Composite):
         k = k if k is not None else X.shape[-1] if X is not None else 1
         n = k if n is None else n
         if A.shape[-1] < 3 * n:
-            raise ValueError(f"LPBPCG algorithm is not applicable when the number of A rows (={A.shape[-1]}) is smaller than 3 x the number of requested eigenpairs (={n})")
+            raise ValueError(f"lobpcg: A needs at least 3 rows for each eigenpair asked for, got {A.shape[-1]} rows for {n}")
         largest = True if largest is None else largest
         if A.requires_grad or (B is not None and B.requires_grad):
             return dense_pairs(A, B, k, largest)

@@ -14,7 +14,7 @@ from .arguments import check_float, check_matrix, check_square, real_dtype
 def check_dtype(name: str, A: Any, dtype: Any) -> None:
     """A floating or complex input, and a dtype that can stand for it."""
     if not (A.dtype.is_floating_point or A.dtype.is_complex):
-        raise RuntimeError(f"{name}: Expected a floating point or complex tensor as input. Got {A.dtype.name}")
+        raise RuntimeError(f"{name}: expected a floating point or complex dtype, got {A.dtype.name}")
     if dtype is None:
         return
     if not (dtype.is_floating_point or dtype.is_complex):
@@ -22,7 +22,7 @@ def check_dtype(name: str, A: Any, dtype: Any) -> None:
     if dtype.is_complex != A.dtype.is_complex:
         raise RuntimeError(f"{name}: dtype should be {'complex' if A.dtype.is_complex else 'real'} for {'complex' if A.dtype.is_complex else 'real'} inputs, but got {dtype.name}")
     if not can_cast(A.dtype, dtype) or dtype.itemsize < A.dtype.itemsize:
-        raise RuntimeError(f"{name}: the dtype of the input ({A.dtype.name}) should be convertible without narrowing to the specified dtype ({dtype.name})")
+        raise RuntimeError(f"{name}: dtype={dtype.name} would narrow the input's dtype, {A.dtype.name}")
 
 
 class MatrixNorm(Composite):
@@ -84,9 +84,9 @@ class LinalgNorm(Composite):
 
     def compute(self, A, ord, dim, keepdim, dtype):
         if dim is not None and len(dim) not in (1, 2):
-            raise RuntimeError(f"linalg.norm: If dim is specified, it must be of length 1 or 2. Got {list(dim)}")
+            raise RuntimeError(f"linalg.norm: expected one dim or two, got dim={list(dim)}")
         if dim is None and ord is not None and A.ndim not in (1, 2):
-            raise RuntimeError(f"linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got {A.ndim}D.")
+            raise RuntimeError(f"linalg.norm: ord without dim needs an input with 1 or 2 dimensions, got {A.ndim}.")
         if isinstance(ord, str):
             return find_op("linalg_matrix_norm")(A, ord, dim if dim is not None else tuple(range(A.ndim)), keepdim, dtype=dtype)
         if ord is not None and ((dim is not None and len(dim) == 2) or (dim is None and A.ndim == 2)):

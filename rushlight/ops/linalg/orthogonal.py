@@ -53,7 +53,7 @@ class LinalgQr(Lapack):
         check_matrix("linalg.qr", A)
         check_float("linalg.qr", A)
         if mode not in ("reduced", "complete", "r"):
-            raise RuntimeError(f"qr received unrecognized mode '{mode}' but expected one of 'reduced' (default), 'r', or 'complete'")
+            raise RuntimeError(f"qr: expected mode 'reduced', 'complete' or 'r', got mode '{mode}'")
 
     def program(self, p, A, mode):
         m, n = A.shape[-2], A.shape[-1]
@@ -170,9 +170,9 @@ def check_reflectors(name: str, A: Any, tau: Any) -> None:
     if not tau.ndim or A.shape[-1] < tau.shape[-1]:
         raise RuntimeError(f"{name}: input.shape[-1] must be greater than or equal to tau.shape[-1], got {A.shape[-1]} and {list(tau.shape)}")
     if A.ndim - tau.ndim != 1:
-        raise RuntimeError(f"{name}: Expected tau to have one dimension less than input, but got tau.ndim equal to {tau.ndim} and input.ndim is equal to {A.ndim}")
+        raise RuntimeError(f"{name}: tau has one dimension less than input: expected {A.ndim - 1}, got {tau.ndim}")
     if tuple(tau.shape[:-1]) != tuple(A.shape[:-2]):
-        raise RuntimeError(f"{name}: Expected batch dimensions of tau to be equal to input.shape[:-2], but got {list(tau.shape[:-1])} and {list(A.shape[:-2])}")
+        raise RuntimeError(f"{name}: expected the batch dimensions of input, {list(A.shape[:-2])}, in tau, got {list(tau.shape[:-1])}")
     check_float(name, A)
     if tau.dtype is not A.dtype:
         raise RuntimeError(f"{name}: tau dtype {tau.dtype.name} does not match input dtype {A.dtype.name}")
@@ -225,9 +225,9 @@ class Ormqr(Lapack):
         if tau.shape[-1] > input.shape[-1]:
             raise RuntimeError(f"torch.ormqr: tau.shape[-1] must be less than or equal to input.shape[-1], got {tau.shape[-1]} and {input.shape[-1]}")
         if input.ndim - tau.ndim != 1:
-            raise RuntimeError(f"torch.ormqr: Expected tau to have one dimension less than input, but got tau.ndim equal to {tau.ndim} and input.ndim is equal to {input.ndim}")
+            raise RuntimeError(f"ormqr: tau has one dimension less than input: expected {input.ndim - 1}, got {tau.ndim}")
         if input.ndim != other.ndim:
-            raise RuntimeError(f"torch.ormqr: Expected other to have the same number of dimensions as input, but got other.ndim equal to {other.ndim} and input.ndim is equal to {input.ndim}")
+            raise RuntimeError(f"ormqr: other has as many dimensions as input: expected {input.ndim}, got {other.ndim}")
         if tuple(tau.shape[:-1]) != tuple(input.shape[:-2]) or tuple(other.shape[:-2]) != tuple(input.shape[:-2]):
             raise RuntimeError(f"torch.ormqr: Expected batch dimensions of tau and other to be equal to input.shape[:-2] {list(input.shape[:-2])}, but got {list(tau.shape[:-1])} and {list(other.shape[:-2])}")
         check_float("torch.ormqr", input)

@@ -62,7 +62,7 @@ class MatrixExp(Composite):
     def compute(self, A):
         check_square("linalg.matrix_exp", A)
         if not (A.dtype.is_floating_point or A.dtype.is_complex):
-            raise RuntimeError(f"linalg.matrix_exp: Expected a floating point or complex tensor as input. Got {A.dtype.name}")
+            raise RuntimeError(f"linalg.matrix_exp: expected a floating point or complex dtype, got {A.dtype.name}")
         if A.dtype in (_C.float16, _C.bfloat16):
             return exponential(A.to(_C.float32)).to(A.dtype)
         return exponential(A)
@@ -168,7 +168,7 @@ class Vecdot(Composite):
 
     def compute(self, x, y, dim):
         if not (x.dtype.is_floating_point or x.dtype.is_complex):
-            raise RuntimeError(f"linalg.vecdot: Expected a floating point or complex tensor as input. Got {x.dtype.name}")
+            raise RuntimeError(f"linalg.vecdot: expected a floating point or complex dtype, got {x.dtype.name}")
         if x.dtype is not y.dtype:
             raise RuntimeError(f"linalg.vecdot: Expected x and y to have the same dtype, but found x of type {x.dtype.name} and y of type {y.dtype.name} instead")
         return (x.conj() * y).sum(dim)

@@ -14,7 +14,7 @@ class _Removed(Composite):
     instead = ""
 
     def compute(self, *args: Any) -> Any:
-        raise RuntimeError(f"{self.spec.name}: This function was deprecated since version 1.9 and is now removed. {self.instead}")
+        raise RuntimeError(f"{self.spec.name}: removed from PyTorch after a deprecation, and not here either. {self.instead}")
 
 
 class Solve(_Removed):

@@ -68,14 +68,14 @@ def solved(name: str, A: Any, B: Any, left: bool, label: str | None) -> tuple[An
     check_float(name, A)
     check_same_dtype(name, A, B)
     if B.ndim == 0:
-        raise RuntimeError(f"{name}: The input tensor B must have at least 1 dimension, got a scalar.")
+        raise RuntimeError(f"{name}: expected B with at least 1 dimension, got a number.")
     vector = is_vector_side(A, B)
     if vector and not left:
-        raise RuntimeError(f"{name}: Vector broadcasting of the left hand side is not supported for left=False. In this case {name} is equivalent to B / A.squeeze(-1)")
+        raise RuntimeError(f"{name}: left=False needs B to be a matrix, got a vector. B / A.squeeze(-1) is what it would be")
     if vector:
         B = B.unsqueeze(-1)
     if B.shape[-2 if left else -1] != A.shape[-1]:
-        raise RuntimeError(f"{name}: Incompatible shapes of A and B for the equation {'AX = B' if left else 'XA = B'} ({A.shape[-2]}x{A.shape[-1]} and {B.shape[-2]}x{B.shape[-1]})")
+        raise RuntimeError(f"{name}: Incompatible shapes for {'AX = B' if left else 'XA = B'}: A and B are ({A.shape[-2]}x{A.shape[-1]} and {B.shape[-2]}x{B.shape[-1]})")
     A, B = broadcast_batches(name, A, B)
     X, LU, pivots, info = find_op("_linalg_solve_same")(A, B, left, label)
     return X.squeeze(-1) if vector else X, LU, pivots, info
@@ -226,7 +226,7 @@ class SolveTriangular(Composite):
         check_float(name, A)
         check_same_dtype(name, A, B)
         if B.shape[-2 if left else -1] != A.shape[-1]:
-            raise RuntimeError(f"{name}: Incompatible shapes of A and B for the equation {'AX = B' if left else 'XA = B'} ({A.shape[-2]}x{A.shape[-1]} and {B.shape[-2]}x{B.shape[-1]})")
+            raise RuntimeError(f"{name}: Incompatible shapes for {'AX = B' if left else 'XA = B'}: A and B are ({A.shape[-2]}x{A.shape[-1]} and {B.shape[-2]}x{B.shape[-1]})")
         A, B = broadcast_batches(name, A, B)
         return find_op("_solve_triangular_same")(A, B, upper, left, unitriangular)
 
@@ -301,11 +301,11 @@ class LinalgLuSolve(Composite):
         if pivots.dtype is not _C.int32:
             raise RuntimeError(f"{name}: pivots should be a Tensor of scalar type int32, got {pivots.dtype.name}")
         if B.shape[-2 if left else -1] != LU.shape[-1]:
-            raise RuntimeError(f"{name}: Incompatible shapes of A and B for the equation {'AX = B' if left else 'XA = B'} ({LU.shape[-2]}x{LU.shape[-1]} and {B.shape[-2]}x{B.shape[-1]})")
+            raise RuntimeError(f"{name}: Incompatible shapes for {'AX = B' if left else 'XA = B'}: A and B are ({LU.shape[-2]}x{LU.shape[-1]} and {B.shape[-2]}x{B.shape[-1]})")
         if LU.shape[-1] != pivots.shape[-1]:
             raise RuntimeError(f"{name}: Number of pivots per batch should be same as the dimension of the matrix, got {pivots.shape[-1]} for {LU.shape[-1]}")
         if tuple(LU.shape[:-1]) != tuple(pivots.shape):
-            raise RuntimeError(f"{name}: Expected LU.shape[:-1] and pivots.shape to be the same, but got pivots with shape {list(pivots.shape)} instead")
+            raise RuntimeError(f"{name}: expected pivots of the shape LU.shape[:-1], got {list(pivots.shape)}")
         LU, B = broadcast_batches(name, LU, B)
         pivots = pivots.expand(LU.shape[:-1])
         if left:

@@ -14,9 +14,9 @@ def dims_of(name: str, t: NestedTensor, dim: Any) -> list[int]:
     """The dims to reduce, checked for what nested tensors can answer."""
     dims = sorted({wrap_dim(name, d, t.ndim) for d in ((dim,) if isinstance(dim, int) else dim)})
     if 0 in dims and t._ragged not in dims:
-        raise RuntimeError(f"{name}(): reducing along the batch dimension but not the ragged dimension is not supported for nested tensors")
+        raise RuntimeError(f"{name}: a nested tensor reduced along its batch dimension must be reduced along the ragged one too")
     if t._ragged in dims and 0 not in dims and len(dims) > 1:
-        raise RuntimeError(f"{name}(): reducing along a ragged and non-batch dimension is not supported for nested tensors")
+        raise RuntimeError(f"{name}: a nested tensor reduced along its ragged dimension and others must be reduced along the batch too")
     return dims
 
 

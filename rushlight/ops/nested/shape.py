@@ -95,7 +95,7 @@ def transpose(t: Any, dim0: int, dim1: int) -> NestedTensor:
     if a == b:
         return t
     if 0 in (a, b):
-        raise ValueError("transpose: Transpose is not supported on the batch dimension for jagged NT")
+        raise ValueError("transpose: the batch dimension of a jagged tensor stays where it is")
     order = list(range(t.ndim))
     order[a], order[b] = b, a
     return permute(t, order)

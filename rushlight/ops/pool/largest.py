@@ -151,7 +151,7 @@ class AdaptiveMaxPool(Composite):
 def check_adaptive(name: str, input: Any, count: int) -> None:
     """Floats whose channels and spatial dims have elements."""
     if 0 in input.shape[1 if input.ndim == count + 2 else 0 :]:
-        raise RuntimeError(f"{name}: Expected input to have non-zero size for non-batch dimensions, but input has sizes {list(input.shape)}")
+        raise RuntimeError(f"{name}: only the batch dimension of input may be empty, got sizes {list(input.shape)}")
     refuse(name, input.dtype, "bilc")
 
 

@@ -35,7 +35,7 @@ class Pooling:
                 raise RuntimeError(f"{name}: pad must be non-negative, but got pad: {p}")
             # Dilation counts for one dim only: PyTorch's check of images is about the kernel as given.
             if p > ((k - 1) * d + 1) // 2 or (count > 1 and p > k // 2):
-                raise RuntimeError(f"{name}: pad should be at most half of effective kernel size, but got pad={p}, kernel_size={k} and dilation={d}")
+                raise RuntimeError(f"{name}: expected a padding of at most half the dilated kernel, got pad={p}, kernel_size={k}, dilation={d}")
 
     def outputs(self, shape: Sequence[int]) -> list[int]:
         """Output sizes of the spatial dims; raises where there would be none."""

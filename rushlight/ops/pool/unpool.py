@@ -55,11 +55,11 @@ def unpool(name: str, input: Any, indices: Any, sizes: Sequence[int]) -> Any:
     count = len(sizes)
     alert_not_deterministic(f"max_unpooling{max(count, 2)}d_forward_out")
     if indices.dtype is not _C.int64:
-        raise RuntimeError(f"{name}: elements in indices should be type int64 but got: {indices.dtype.name}")
+        raise RuntimeError(f"{name}: expected indices of dtype int64, got {indices.dtype.name}")
     if input.ndim not in (count + 1, count + 2) or 0 in input.shape[1:]:
         raise RuntimeError(f"{name}: Expected input with {count + 1} or {count + 2} dims and non-zero size for non-batch dimensions, but got {list(input.shape)}")
     if tuple(indices.shape) != tuple(input.shape):
-        raise RuntimeError(f"{name}: Expected shape of indices to be same as that of the input tensor {list(input.shape)}, but got indices tensor with shape: {list(indices.shape)}")
+        raise RuntimeError(f"{name}: expected indices of the shape of input, {list(input.shape)}, got {list(indices.shape)}")
     plane = 1
     for n in sizes:
         plane *= n

@@ -68,7 +68,7 @@ class VectorNorm(Reduction):
 
     def check(self, x, ord, dim, keepdim, dtype):
         if rank(x.dtype) < 2:
-            raise RuntimeError(f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {x.dtype.name}")
+            raise RuntimeError(f"linalg.vector_norm: expected a floating point or complex dtype, got {x.dtype.name}")
         if isinstance(ord, complex):
             raise RuntimeError("linalg.vector_norm: Expected a non-complex scalar as the order of norm.")
         if dtype is not None and (rank(dtype) < 2 or dtype.is_complex != x.dtype.is_complex):
@@ -120,7 +120,7 @@ class Norm(Composite):
         if p is None or p == "fro":
             p = 2
         elif isinstance(p, str):
-            raise RuntimeError(f"norm(): only valid string values are 'fro' and 'nuc', found {p}")
+            raise RuntimeError(f"norm: expected p to be a number, 'fro' or 'nuc', got {p}")
         return find_op("linalg_vector_norm")(input, p, dim, keepdim, dtype=dtype)
 
 

@@ -71,9 +71,9 @@ class Mean(Reduction):
     def types(self, input, dtype, *args):
         out = dtype or input.dtype
         if rank(out) < 2:
-            what = "Optional" if dtype else "Input"
+            what = "dtype" if dtype else "input dtype"
             raise RuntimeError(
-                f"mean(): could not infer output dtype. {what} dtype must be either a floating point or complex dtype. Got: {out.name}"
+                f"mean: the {what} must be floating point or complex, got {out.name}"
             )
         return Types(out.code, compute_code(out.code), (out,))
 

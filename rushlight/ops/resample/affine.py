@@ -29,11 +29,11 @@ class GridSample(Composite):
     def compute(self, input, grid, mode, padding_mode, align_corners):
         mode, padding_mode = mode.strip("'"), padding_mode.strip("'")
         if mode not in MODES:
-            raise ValueError(f"nn.functional.grid_sample(): expected mode to be 'bilinear', 'nearest' or 'bicubic', but got: '{mode}'")
+            raise ValueError(f"grid_sample: expected mode 'bilinear', 'nearest' or 'bicubic', got '{mode}'")
         if padding_mode not in PADDINGS:
-            raise ValueError(f"nn.functional.grid_sample(): expected padding_mode to be 'zeros', 'border', or 'reflection', but got: '{padding_mode}'")
+            raise ValueError(f"grid_sample: expected padding_mode 'zeros', 'border' or 'reflection', got '{padding_mode}'")
         if align_corners is None:
-            warnings.warn("Default grid_sample and affine_grid behavior has changed to align_corners=False since 1.3.0. Please specify align_corners=True if the old behavior is desired.", stacklevel=2)
+            warnings.warn("align_corners is not given: grid_sample and affine_grid take False (before PyTorch 1.3: True). Pass it to be sure.", stacklevel=2)
         return find_op("grid_sampler")(input, grid, MODES.index(mode), PADDINGS.index(padding_mode), bool(align_corners))
 
 
@@ -66,7 +66,7 @@ class AffineGrid(Composite):
 
     def compute(self, theta, size, align_corners):
         if align_corners is None:
-            warnings.warn("Default grid_sample and affine_grid behavior has changed to align_corners=False since 1.3.0. Please specify align_corners=True if the old behavior is desired.", stacklevel=2)
+            warnings.warn("align_corners is not given: grid_sample and affine_grid take False (before PyTorch 1.3: True). Pass it to be sure.", stacklevel=2)
         check_theta(theta, size)
         return affine_grid(theta, size, bool(align_corners))
 
@@ -74,10 +74,10 @@ class AffineGrid(Composite):
 def check_theta(theta: Any, size: Sequence[int]) -> None:
     """Raise for matrices that do not map the dims of `size`."""
     if not theta.dtype.is_floating_point:
-        raise ValueError(f"Expected theta to have floating point type, but got {theta.dtype.name}")
+        raise ValueError(f"affine_grid: expected theta of a floating point dtype, got {theta.dtype.name}")
     count = len(size) - 2
     if count not in (2, 3):
-        raise NotImplementedError(f"affine_grid only supports 4D and 5D sizes, for 2D and 3D affine transforms, respectively. Got size {list(size)}.")
+        raise NotImplementedError(f"affine_grid: expected a size of 4 numbers (2D transforms) or 5 (3D), got {list(size)}.")
     if theta.ndim != 3 or tuple(theta.shape[1:]) != (count, count + 1):
         raise ValueError(f"Expected a batch of {count}D affine matrices of shape Nx{count}x{count + 1} for size {list(size)}. Got {list(theta.shape)}.")
     if min(size) <= 0:

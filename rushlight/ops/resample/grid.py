@@ -504,15 +504,15 @@ def check_grid(name: str, input: Any, grid: Any, mode: int, padding: int, corner
     """The form of a call; raises for tensors that do not go together."""
     count = input.ndim - 2
     if input.device != grid.device:
-        raise RuntimeError(f"{name}: expected input and grid to be on same device, but input is on {input.device} and grid is on {grid.device}")
+        raise RuntimeError(f"{name}: expected a grid on the device of input, {input.device}, got {grid.device}")
     if count not in (2, 3) or grid.ndim != input.ndim:
         raise RuntimeError(f"{name}: expected 4D or 5D input and grid with same number of dimensions, but got input with sizes {list(input.shape)} and grid with sizes {list(grid.shape)}")
     if input.shape[0] != grid.shape[0]:
-        raise RuntimeError(f"{name}: expected grid and input to have same batch size, but got input with sizes {list(input.shape)} and grid with sizes {list(grid.shape)}")
+        raise RuntimeError(f"{name}: expected one batch size, got an input of sizes {list(input.shape)} and a grid of {list(grid.shape)}")
     if grid.shape[-1] != count:
-        raise RuntimeError(f"{name}: expected grid to have size {count} in last dimension, but got grid with sizes {list(grid.shape)}")
+        raise RuntimeError(f"{name}: expected a grid of size {count} in the last dimension, got sizes {list(grid.shape)}")
     if 0 in input.shape[2:]:
-        raise RuntimeError(f"{name}: expected input to have non-empty spatial dimensions, but input has sizes {list(input.shape)}")
+        raise RuntimeError(f"{name}: expected an input with elements in its spatial dimensions, got sizes {list(input.shape)}")
     if input.dtype is not grid.dtype:
         raise RuntimeError(f"{name}: expected input and grid to have same dtype, but input has {input.dtype.name} and grid has {grid.dtype.name}")
     if not input.dtype.is_floating_point:

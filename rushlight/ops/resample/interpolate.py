@@ -55,10 +55,10 @@ def output_sizes(name: str, input: Any, size: Any, factors: Sequence[float] | No
     count = input.ndim - 2
     if size is not None:
         if factors is not None:
-            raise RuntimeError(f"{name}: Must specify exactly one of output_size and scale_factors")
+            raise RuntimeError(f"{name}: expected output_size or scale_factors, and not both")
         return list(size), [None] * count
     if factors is None:
-        raise RuntimeError(f"{name}: Must specify exactly one of output_size and scale_factors")
+        raise RuntimeError(f"{name}: expected output_size or scale_factors, and not both")
     return [scaled(n, f) for n, f in zip(input.shape[2:], factors, strict=True)], list(factors)
 
 
@@ -78,10 +78,10 @@ class Interpolate(Composite):
         mode = mode.strip("'")
         if mode in ("nearest", "area", "nearest-exact"):
             if align_corners is not None:
-                raise ValueError("align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear")
+                raise ValueError("interpolate: align_corners applies to the modes linear, bilinear, bicubic and trilinear only")
         sizes, factors = asked(input, size, scale_factor, mode == "area" or bool(recompute_scale_factor), bool(recompute_scale_factor))
         if antialias and not (mode in ("bilinear", "bicubic", "lanczos") and input.ndim == 4):
-            raise ValueError("Anti-alias option is restricted to bilinear, bicubic, and lanczos modes and requires a 4-D tensor as input")
+            raise ValueError("interpolate: antialias needs the mode bilinear, bicubic or lanczos and an input with 4 dimensions")
         check_mode(input, mode, antialias, align_corners)
         if mode == "area":
             return find_op(f"adaptive_avg_pool{input.ndim - 2}d")(input, sizes)
@@ -91,34 +91,34 @@ class Interpolate(Composite):
 def check_mode(input: Any, mode: str, antialias: bool, corners: bool | None) -> None:
     """Raise for modes that do not exist for this number of dims."""
     if (mode not in MODES and mode != "area") or input.ndim not in (3, 4, 5) or (mode in ("bicubic", "lanczos") and input.ndim != 4):
-        raise NotImplementedError(f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {input.ndim}D) for the modes: nearest | linear | bilinear | bicubic | trilinear | lanczos | area | nearest-exact (got {mode})")
+        raise NotImplementedError(f"interpolate: no mode {mode!r} for an input with {input.ndim} dimensions. Inputs have 3 to 5: linear takes 3, bilinear, bicubic and lanczos 4, trilinear 5")
     if DIMS.get(mode, input.ndim) != input.ndim:
-        raise NotImplementedError(f"Got {input.ndim}D input, but {mode} mode needs {DIMS[mode]}D input")
+        raise NotImplementedError(f"interpolate: mode {mode!r} needs an input with {DIMS[mode]} dimensions, got {input.ndim}")
     if mode == "lanczos" and corners:
-        raise ValueError("Lanczos mode does not support align_corners=True")
+        raise ValueError("interpolate: mode lanczos needs align_corners=False")
     if mode == "lanczos" and not antialias:
-        raise ValueError("Lanczos mode requires antialias=True")
+        raise ValueError("interpolate: mode lanczos needs antialias=True")
 
 
 def asked(input: Any, size: Any, scale_factor: Any, rounded: bool, recompute: bool) -> tuple[list[int], list[float | None]]:
     """Output sizes and the factors that decide the distance of samples (None: the ratio of sizes)."""
     count, space = input.ndim - 2, list(input.shape[2:])
     if size is not None and scale_factor is not None:
-        raise ValueError("only one of size or scale_factor should be defined")
+        raise ValueError("interpolate: expected size or scale_factor, got both")
     if size is not None:
         if recompute:
-            raise ValueError("recompute_scale_factor is not meaningful with an explicit size.")
+            raise ValueError("interpolate: recompute_scale_factor goes with scale_factor, and size was given.")
         sizes = list(size) if isinstance(size, (list, tuple)) else [size] * count
         if len(sizes) != count:
-            raise ValueError(f"Input and output must have the same number of spatial dimensions, but got input with spatial dimensions of {space} and output size of {size}. Please provide input tensor in (N, C, d1, d2, ...,dK) format and output size in (o1, o2, ...,oK) format.")
+            raise ValueError(f"interpolate: expected as many numbers in size as input has spatial dimensions, got size {size} for {space}. The input is (batch, channels, *spatial).")
         if not all(isinstance(n, INTS) for n in sizes):
-            raise TypeError(f"expected size to be one of int or Tuple[int] or Tuple[int, int] or Tuple[int, int, int], but got size with types {[type(n) for n in sizes]}")
+            raise TypeError(f"interpolate: expected size to be an int or a tuple of ints, got {[type(n) for n in sizes]}")
         return sizes, [None] * count
     if scale_factor is None:
-        raise ValueError("either size or scale_factor should be defined")
+        raise ValueError("interpolate: expected size or scale_factor, got neither")
     factors = [float(f) for f in scale_factor] if isinstance(scale_factor, (list, tuple)) else [float(scale_factor)] * count
     if len(factors) != count:
-        raise ValueError(f"Input and scale_factor must have the same number of spatial dimensions, but got input with spatial dimensions of {space} and scale_factor of shape {scale_factor}. Please provide input tensor in (N, C, d1, d2, ...,dK) format and scale_factor in (s1, s2, ...,sK) format.")
+        raise ValueError(f"interpolate: expected as many numbers in scale_factor as input has spatial dimensions, got {scale_factor} for {space}. The input is (batch, channels, *spatial).")
     sizes = [scaled(n, f) for n, f in zip(space, factors, strict=True)]
     return sizes, [None] * count if rounded else list(factors)
 

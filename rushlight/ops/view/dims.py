@@ -63,7 +63,7 @@ class T(View):
 
     def geometry(self, t):
         if t.ndim > 2:
-            raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {t.ndim}D")
+            raise RuntimeError(f"t: expected at most 2 dimensions, got {t.ndim}")
         return _permuted(t, tuple(reversed(range(t.ndim))))
 
     def vjp(self, g):
@@ -79,7 +79,7 @@ class Movedim(Composite):
 
     def compute(self, input, source, destination):
         if len(source) != len(destination):
-            raise RuntimeError(f"movedim: Invalid source or destination dims: source ({list(source)} dims) should contain the same number of dims as destination ({list(destination)} dims)")
+            raise RuntimeError(f"movedim: expected as many dims in source as in destination, got {list(source)} and {list(destination)}")
         source, destination = wrap_dims("movedim", source, input.ndim), wrap_dims("movedim", destination, input.ndim)
         order: list[int] = [-1] * input.ndim
         for s, d in zip(source, destination, strict=True):

@@ -21,7 +21,7 @@ class Select(View):
 
     def geometry(self, t, dim, index):
         if t.ndim == 0:
-            raise IndexError("select() cannot be applied to a 0-dim tensor.")
+            raise IndexError("select: a 0-dim tensor has no dimension to select from.")
         d = wrap_dim("select", dim, t.ndim)
         size = t.shape[d]
         if not -size <= index < size:
@@ -72,7 +72,7 @@ class Narrow(View):
 
     def geometry(self, t, dim, start, length):
         if t.ndim == 0:
-            raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
+            raise RuntimeError("narrow: a 0-dim tensor has no dimension to narrow.")
         d = wrap_dim("narrow", dim, t.ndim)
         size = t.shape[d]
         if length < 0:
@@ -157,7 +157,7 @@ class AsStridedScatter(Composite):
 def check_place(name: str, place: Any, src: Any) -> None:
     """What is written must have exactly the sizes of where it goes."""
     if place.shape != src.shape:
-        raise RuntimeError(f"{name}: expected src to have a size equal to the slice of self. src size = {list(src.shape)}, slice size = {list(place.shape)}")
+        raise RuntimeError(f"{name}: expected src of the size of the slice, {list(place.shape)}, got {list(src.shape)}")
 
 
 class Diagonal(View):
@@ -256,7 +256,7 @@ def check_strided(t: Any, size: Any, stride: Any, storage_offset: int | None) ->
     need = (start + sum((n - 1) * s for n, s in zip(size, stride, strict=True)) + 1) * t.itemsize
     have = t._storage_bytes() if t._keys and hasattr(t, "_storage_bytes") else t.untyped_storage().nbytes()
     if need > have:
-        raise RuntimeError(f"as_strided: setStorage: sizes {list(size)}, strides {list(stride)}, storage offset {start}, and itemsize {t.itemsize} requiring a storage size of {need} are out of bounds for storage of size {have}")
+        raise RuntimeError(f"as_strided: sizes {list(size)}, strides {list(stride)} and storage offset {start} are out of bounds: they need {need} bytes, the storage has {have}")
 
 
 def as_strided_gradient(g: Any, input: Any, size: Any, stride: Any, storage_offset: int | None) -> Any:
@@ -360,7 +360,7 @@ class Unbind(View):
 
     def geometry(self, t, dim):
         if t.ndim == 0:
-            raise IndexError("unbind: Dimension specified as 0 but tensor has no dimensions")
+            raise IndexError("unbind: expected a tensor with dimensions, got one with 0")
         d = wrap_dim("unbind", dim, t.ndim)
         strides = t.stride()
         sizes, rest = (*t.shape[:d], *t.shape[d + 1 :]), (*strides[:d], *strides[d + 1 :])
@@ -439,7 +439,7 @@ class TensorSplit(Composite):
             if at.dtype is not _C.int64:
                 raise RuntimeError(f"tensor_split expected tensor_indices_or_sections to have dtype of long, but got {at.dtype.name}")
             if at.ndim > 1:
-                raise RuntimeError(f"tensor_split expected tensor_indices_or_sections to be a zero-dimensional or one-dimensional tensor, but got a tensor with {at.ndim} dims")
+                raise RuntimeError(f"tensor_split: expected tensor_indices_or_sections with 0 or 1 dimensions, got {at.ndim}")
             at = at.tolist()
         total = input.shape[d]
         if isinstance(at, INTS):
@@ -462,7 +462,7 @@ class HSplit(Composite):
 
     def compute(self, input, at):
         if input.ndim < 1:
-            raise RuntimeError(f"torch.hsplit requires a tensor with at least 1 dimension, but got a tensor with {input.ndim} dimensions!")
+            raise RuntimeError(f"hsplit: expected at least 1 dimension, got {input.ndim}")
         return even_split("hsplit", input, at, 0 if input.ndim == 1 else 1)
 
 
@@ -474,7 +474,7 @@ class VSplit(Composite):
 
     def compute(self, input, at):
         if input.ndim < 2:
-            raise RuntimeError(f"torch.vsplit requires a tensor with at least 2 dimension, but got a tensor with {input.ndim} dimensions!")
+            raise RuntimeError(f"vsplit: expected at least 2 dimensions, got {input.ndim}")
         return even_split("vsplit", input, at, 0)
 
 
@@ -486,7 +486,7 @@ class DSplit(Composite):
 
     def compute(self, input, at):
         if input.ndim < 3:
-            raise RuntimeError(f"torch.dsplit requires a tensor with at least 3 dimension, but got a tensor with {input.ndim} dimensions!")
+            raise RuntimeError(f"dsplit: expected at least 3 dimensions, got {input.ndim}")
         return even_split("dsplit", input, at, 2)
 
 

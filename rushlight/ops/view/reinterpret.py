@@ -38,9 +38,9 @@ class ViewAsComplex(View):
             raise RuntimeError(f"view_as_complex is only supported for half, float and double tensors, but got a tensor of type: {t.dtype.name}")
         strides = t.stride()
         if t.ndim == 0 or t.shape[-1] != 2:
-            raise RuntimeError("Tensor must have a last dimension of size 2")
+            raise RuntimeError("view_as_complex: expected a last dimension of size 2")
         if strides[-1] != 1:
-            raise RuntimeError("Tensor must have a last dimension with stride 1")
+            raise RuntimeError("view_as_complex: expected a last dimension of stride 1")
         if any(s % 2 for s in strides[:-1]) or t.storage_offset() % 2:
             raise RuntimeError("Tensor must have a stride divisible by 2 for all but last dimension and a storage_offset divisible by 2")
         return Geometry(tuple(t.shape[:-1]), tuple(s // 2 for s in strides[:-1]), 0, _WHOLE[t.dtype])

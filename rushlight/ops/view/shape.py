@@ -27,7 +27,7 @@ def infer_size(name: str, size: Any, numel: int) -> tuple[int, ...]:
     if known == 0:
         if numel:
             raise RuntimeError(f"{name}: shape '{list(size)}' is invalid for input of size {numel}")
-        raise RuntimeError(f"{name}: cannot reshape tensor of 0 elements into shape {list(size)} because the unspecified dimension size -1 can be any value and is ambiguous")
+        raise RuntimeError(f"{name}: cannot reshape a tensor of 0 elements into {list(size)}: any size would do for -1, so it is ambiguous")
     if numel % known:
         raise RuntimeError(f"{name}: shape '{list(size)}' is invalid for input of size {numel}")
     return (*size[:unknown], numel // known, *size[unknown + 1 :])

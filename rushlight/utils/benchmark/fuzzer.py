@@ -183,7 +183,7 @@ class Fuzzer:
             if all(f(params) for f in self._constraints) and all(t.satisfies_constraints(params) for t in self._tensors):
                 return params
             self._rejections += 1
-        raise ValueError("Failed to generate a set of valid parameters.")
+        raise ValueError("Fuzzer: Failed to generate parameters that the constraints allow.")
 
     @staticmethod
     def _resolve_aliases(params: dict[str, Any]) -> dict[str, Any]:

@@ -10,6 +10,6 @@ __all__ = ["worker_init_fn"]
 def worker_init_fn(worker_id: int) -> None:
     """Nothing: DataLoader shards datapipes by itself."""
     warnings.warn(
-        "Usage of backward_compatibility.worker_init_fn is deprecated as DataLoader automatically applies sharding in every worker",
+        "backward_compatibility.worker_init_fn is deprecated: DataLoader applies sharding in its workers by itself",
         stacklevel=2,
     )

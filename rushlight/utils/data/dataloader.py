@@ -46,13 +46,13 @@ class _InfiniteConstantSampler(Sampler):
 
 def _check_loading(num_workers: int, timeout: float, prefetch_factor: int | None, persistent_workers: bool) -> None:
     if num_workers < 0:
-        raise ValueError("num_workers option should be non-negative; use num_workers=0 to disable multiprocessing.")
+        raise ValueError("num_workers: expected at least 0, which loads in this process.")
     if timeout < 0:
         raise ValueError("timeout option should be non-negative")
     if num_workers == 0 and prefetch_factor is not None:
         raise ValueError(
-            "prefetch_factor option could only be specified in multiprocessing."
-            "let num_workers > 0 to enable multiprocessing, otherwise set prefetch_factor to None."
+            "prefetch_factor: only workers fetch ahead. "
+            "Pass num_workers > 0, or leave it None."
         )
     if prefetch_factor is not None and prefetch_factor < 0:
         raise ValueError("prefetch_factor option should be non-negative")
@@ -158,10 +158,10 @@ class DataLoader(Generic[_T_co]):
         if batch_sampler is not None:
             # A shuffled datapipe arrives here with shuffle=True and no batch sampler: streams were checked above.
             if batch_size != 1 or shuffle or sampler is not None or drop_last:
-                raise ValueError("batch_sampler option is mutually exclusive with batch_size, shuffle, sampler, and drop_last")
+                raise ValueError("batch_sampler takes the place of batch_size, shuffle, sampler and drop_last: give it alone")
             batch_size, drop_last = None, False
         elif batch_size is None and drop_last:
-            raise ValueError("batch_size=None option disables auto-batching and is mutually exclusive with drop_last")
+            raise ValueError("batch_size=None makes no batches, so drop_last has nothing to drop")
         if sampler is None:
             if is_stream:
                 sampler = _InfiniteConstantSampler()
@@ -194,21 +194,21 @@ class DataLoader(Generic[_T_co]):
 
             if self.num_workers <= 0:
                 raise ValueError(
-                    "multiprocessing_context can only be used with multi-process loading (num_workers > 0), "
-                    f"but got num_workers={self.num_workers}"
+                    "multiprocessing_context: expected workers (num_workers > 0), "
+                    f"got num_workers={self.num_workers}"
                 )
             if isinstance(context, str):
                 known = python_multiprocessing.get_all_start_methods()
                 if context not in known:
                     raise ValueError(
-                        f"multiprocessing_context option should specify a valid start method in {known!r}, "
-                        f"but got multiprocessing_context={context!r}"
+                        f"multiprocessing_context: expected a start method of {known!r}, "
+                        f"got {context!r}"
                     )
                 context = python_multiprocessing.get_context(context)
             if not isinstance(context, python_multiprocessing.context.BaseContext):
                 raise TypeError(
-                    "multiprocessing_context option should be a valid context object or a string specifying the "
-                    f"start method, but got multiprocessing_context={context}"
+                    "multiprocessing_context: expected a context object or the name of a "
+                    f"start method, got {context}"
                 )
         self.__multiprocessing_context = context
 
@@ -252,10 +252,10 @@ class DataLoader(Generic[_T_co]):
         if available is not None and self.num_workers <= available:
             return
         warnings.warn(
-            f"This DataLoader will create {self.num_workers} worker processes in total. Our suggested max number of worker in "
-            f"current system is {available}, which is smaller than what this DataLoader is going to create. "
-            "Please be aware that excessive worker creation might get DataLoader running slow or even freeze, "
-            "lower the worker number to avoid potential slowness/freeze if necessary.",
+            f"This DataLoader will create {self.num_workers} worker processes, and this "
+            f"process may use {available} CPUs. "
+            "More workers than CPUs "
+            "mostly slow loading down: lower num_workers.",
             stacklevel=3,
         )
 

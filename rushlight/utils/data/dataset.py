@@ -158,7 +158,7 @@ class ConcatDataset(Dataset[_T_co]):
     def __getitem__(self, idx: int) -> _T_co:
         if idx < 0:
             if -idx > len(self):
-                raise ValueError("absolute value of index should not exceed dataset length")
+                raise ValueError(f"index {idx} is out of range for {len(self)} elements")
             idx += len(self)
         member = bisect.bisect_right(self.cumulative_sizes, idx)
         start = self.cumulative_sizes[member - 1] if member else 0
@@ -167,7 +167,7 @@ class ConcatDataset(Dataset[_T_co]):
     @property
     def cummulative_sizes(self) -> list[int]:
         """The old spelling."""
-        warnings.warn("`cummulative_sizes` attribute is renamed to `cumulative_sizes`", FutureWarning, stacklevel=2)
+        warnings.warn("cummulative_sizes is spelled cumulative_sizes now", FutureWarning, stacklevel=2)
         return self.cumulative_sizes
 
 
@@ -206,7 +206,7 @@ class Subset(Dataset[_T_co]):
             raise NotImplementedError(
                 f"{cls.__name__} overrides __getitem__ but not __getitems__, which DataLoader calls for batches. "
                 "Override both, for example:\n\n"
-                "def __getitems__(self, indices):\n    return [self.__getitem__(idx) for idx in indices]"
+                "def __getitems__(self, indices):\n    return [self[i] for i in indices]"
             )
 
     def __getitem__(self, idx: Any) -> _T_co:
@@ -238,7 +238,7 @@ def random_split(
     if math.isclose(sum(lengths), 1) and sum(lengths) <= 1:
         lengths = _lengths_of_fractions(lengths, len(dataset))  # type: ignore[arg-type]
     if sum(lengths) != len(dataset):  # type: ignore[arg-type]
-        raise ValueError("Sum of input lengths does not equal the length of the input dataset!")
+        raise ValueError(f"random_split: expected lengths that add up to the length of the dataset. Sum of input lengths: {sum(lengths)}, dataset: {len(dataset)}.")
     indices = find_op("randperm")(sum(lengths), generator=generator).tolist()
     ends = itertools.accumulate(lengths)
     return [Subset(dataset, indices[end - length : end]) for end, length in zip(ends, lengths)]  # type: ignore[misc]

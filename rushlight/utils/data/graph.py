@@ -59,8 +59,8 @@ def traverse_dps(datapipe: DataPipe) -> DataPipeGraph:
 
 def traverse(datapipe: DataPipe, only_datapipe: bool | None = None) -> DataPipeGraph:
     """The older form, which without `only_datapipe` looks into attributes of other objects too."""
-    text = "`traverse` function is deprecated and will be removed after 1.13. Please use `traverse_dps` instead."
+    text = "traverse is deprecated: use traverse_dps."
     if not only_datapipe:
-        text += " And, the behavior will be changed to the equivalent of `only_datapipe=True`."
+        text += " That behaves as only_datapipe=True does."
     warnings.warn(text, FutureWarning, stacklevel=2)
     return _traverse(datapipe, bool(only_datapipe), frozenset())

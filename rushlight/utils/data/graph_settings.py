@@ -41,8 +41,8 @@ def apply_sharding(datapipe: DataPipe, num_of_instances: int, instance_id: int, 
             if _has_methods(pipe, "apply_sharding"):
                 if above is not None:
                     raise RuntimeError(
-                        "Sharding twice on a single pipeline is likely unintended and will cause data loss. "
-                        f"Sharding already applied to {above} while trying to apply to {pipe}"
+                        "Sharding twice in one pipeline loses elements. "
+                        f"It was applied to {above}, and now to {pipe}"
                     )
                 takes_group = len(inspect.signature(pipe.apply_sharding).parameters) >= 3
                 pipe.apply_sharding(num_of_instances, instance_id, **({"sharding_group": sharding_group} if takes_group else {}))
@@ -60,8 +60,8 @@ def apply_shuffle_settings(datapipe: DataPipe, shuffle: bool | None = None) -> D
     shufflers = [pipe for pipe in get_all_graph_pipes(traverse_dps(datapipe)) if _has_methods(pipe, "set_shuffle", "set_seed")]
     if not shufflers and shuffle:
         warnings.warn(
-            "`shuffle=True` was set, but the datapipe does not contain a `Shuffler`. Adding one at the end. "
-            "Be aware that the default buffer size might not be sufficient for your task.",
+            "shuffle=True: the datapipe has no Shuffler, so one is added at its end. "
+            "It shuffles within a buffer of the default size.",
             stacklevel=2,
         )
         datapipe = datapipe.shuffle()
@@ -74,8 +74,8 @@ def apply_shuffle_settings(datapipe: DataPipe, shuffle: bool | None = None) -> D
 def apply_shuffle_seed(datapipe: DataPipe, rng: Generator) -> DataPipe:
     """The old name of `apply_random_seed`."""
     warnings.warn(
-        "`apply_shuffle_seed` is deprecated since 1.12 and will be removed in the future releases. "
-        "Please use `apply_random_seed` instead.",
+        "apply_shuffle_seed is deprecated: "
+        "use apply_random_seed.",
         FutureWarning,
         stacklevel=2,
     )

@@ -18,7 +18,7 @@ from .images import encode_png, make_grid, make_np
 def make_tsv(metadata: list, save_path: str, metadata_header: list[str] | None = None) -> None:
     """Labels, one per line, or columns of them under a header."""
     if metadata_header:
-        assert len(metadata_header) == len(metadata[0]), "len of header must be equal to the number of columns in metadata"
+        assert len(metadata_header) == len(metadata[0]), "metadata_header: expected one name per column of metadata"
         lines = ["\t".join(str(e) for e in row) for row in [metadata_header, *metadata]]
     else:
         lines = [str(x) for x in metadata]

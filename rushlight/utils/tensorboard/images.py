@@ -25,7 +25,7 @@ def make_np(x: Any) -> np.ndarray:
         return (x.float() if x.dtype.itemsize == 2 and x.dtype.is_floating_point else x).numpy()
     if isinstance(x, (list, tuple)):
         return np.array(x)
-    raise NotImplementedError(f"Got {type(x)}, but numpy array or torch tensor are expected.")
+    raise NotImplementedError(f"expected an array or a Tensor, got {type(x)}.")
 
 
 def needs_pillow(what: str) -> Any:
@@ -58,8 +58,8 @@ def make_grid(images: np.ndarray, ncols: int = 8) -> np.ndarray:
 def convert_to_HWC(tensor: np.ndarray, input_format: str) -> np.ndarray:  # noqa: N802 - PyTorch's name
     """An image, or a grid of several, with height, width and channels in this order."""
     input_format = input_format.upper()
-    assert len(set(input_format)) == len(input_format), f"You can not use the same dimension shorthand twice. input_format: {input_format}"
-    assert tensor.ndim == len(input_format), f"size of input tensor and input format are different. tensor shape: {tensor.shape}, input_format: {input_format}"
+    assert len(set(input_format)) == len(input_format), f"input_format: the same dimension stands twice in {input_format}"
+    assert tensor.ndim == len(input_format), f"input_format: expected a letter per dimension of shape {tensor.shape}, got {input_format}"
     if len(input_format) == 4:
         return make_grid(tensor.transpose([input_format.find(c) for c in "NCHW"])).transpose(1, 2, 0)
     if len(input_format) == 3:

@@ -71,7 +71,7 @@ def scalar(name: str, tensor: Any, collections: Any = None, new_style: bool = Fa
 def tensor_proto(tag: str, tensor: Any) -> Message:
     """A whole tensor."""
     if tensor.numel() * tensor.itemsize >= 1 << 31:
-        raise ValueError("tensor is bigger than protocol buffer's hard limit of 2GB in size")
+        raise ValueError("tensor: expected less than 2 GB, all that a protocol buffer holds")
     if tensor.dtype.name not in _TENSOR_TYPES:
         raise ValueError(f"{tag} has unsupported tensor dtype {tensor.dtype}")
     number, field, kind = _TENSOR_TYPES[tensor.dtype.name]
@@ -241,7 +241,7 @@ def _hparam(value: Any) -> tuple[int, Message]:
         return _STRING, Message("StructValue", string_value=value)
     if isinstance(value, _C.Tensor):
         return _FLOAT, Message("StructValue", number_value=float(make_np(value).reshape(-1)[0]))
-    raise ValueError("value should be one of int, float, str, bool, or torch.Tensor")
+    raise ValueError("hparam_dict: expected values of type int, float, str, bool or Tensor")
 
 
 def hparams(hparam_dict: Any = None, metric_dict: Any = None, hparam_domain_discrete: Any = None) -> tuple[Message, Message, Message]:
@@ -252,7 +252,7 @@ def hparams(hparam_dict: Any = None, metric_dict: Any = None, hparam_domain_disc
             raise TypeError(f"parameter: {name} should be a dictionary, nothing logged.")
     for k, v in domains.items():
         if k not in hparam_dict or not isinstance(v, list) or not all(isinstance(d, type(hparam_dict[k])) for d in v):
-            raise TypeError(f"parameter: hparam_domain_discrete[{k}] should be a list of same type as hparam_dict[{k}].")
+            raise TypeError(f"hparam_domain_discrete[{k}]: expected a list of values of the type of hparam_dict[{k}].")
     infos, entries = [], []
     for k, v in hparam_dict.items():
         if v is None:

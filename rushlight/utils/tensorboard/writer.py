@@ -130,13 +130,13 @@ class SummaryWriter:
                           global_step: Any = None, walltime: float | None = None) -> None:  # fmt: skip
         """A histogram counted already."""
         if len(bucket_limits) != len(bucket_counts):
-            raise ValueError("len(bucket_limits) != len(bucket_counts), see the document.")
+            raise ValueError("add_histogram_raw: expected as many bucket_counts as bucket_limits (their len differs).")
         self._add(_make().histogram_raw(tag, min, max, num, sum, sum_squares, bucket_limits, bucket_counts), global_step, walltime)
 
     def add_hparams(self, hparam_dict: dict, metric_dict: dict, hparam_domain_discrete: dict | None = None, run_name: str | None = None, global_step: Any = None) -> None:
         """Hyperparameters of a run and the numbers it reached, in a folder of their own."""
         if type(hparam_dict) is not dict or type(metric_dict) is not dict:
-            raise TypeError("hparam_dict and metric_dict should be dictionary.")
+            raise TypeError("add_hparams: expected a dictionary as hparam_dict and as metric_dict.")
         made = _make().hparams(hparam_dict, metric_dict, hparam_domain_discrete)
         with SummaryWriter(log_dir=os.path.join(self._get_file_writer().get_logdir(), run_name or str(time.time()))) as run:
             for summary in made:
@@ -205,14 +205,14 @@ class SummaryWriter:
         from .images import make_np  # noqa: PLC0415
 
         matrix, global_step = make_np(mat), 0 if global_step is None else global_step
-        assert matrix.ndim == 2, "mat should be 2D, where mat.size(0) is the number of data points"
+        assert matrix.ndim == 2, "mat: expected 2 dimensions, one row per data point"
         assert metadata is None or matrix.shape[0] == len(metadata), "#labels should equal with #data points"
         assert label_img is None or matrix.shape[0] == label_img.shape[0], "#images should equal with #data points"
         folder = self._get_file_writer().get_logdir()
         subdir = f"{str(global_step).zfill(5)}/{self._encode(tag)}"
         save_path = os.path.join(folder, subdir)
         if os.path.isdir(save_path):
-            print("warning: Embedding dir exists, did you set global_step for add_embedding()?")
+            print("add_embedding: the folder exists already. A global_step of its own keeps embeddings apart.")
         elif os.path.exists(save_path):
             raise NotADirectoryError(f"Path: `{save_path}` exists, but is a file. Cannot proceed.")
         os.makedirs(save_path, exist_ok=True)

@@ -104,7 +104,7 @@ class PassManager:
     def add_checks(self, check: Callable[[Module], None]) -> None:
         """Check modules with this function, first of all and after every pass if so configured."""
         if len(inspect.signature(check).parameters) != 1:
-            raise TypeError("PassManager check function should only take in one variable, a module")
+            raise TypeError("PassManager: a check takes one argument, the module")
         self.check = check  # type: ignore[method-assign]
 
     def check(self, module: Module) -> None:

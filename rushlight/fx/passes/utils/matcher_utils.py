@@ -41,9 +41,9 @@ class SubgraphMatcher:
     def __init__(self, pattern: Graph, match_output: bool = False, match_placeholder: bool = False, remove_overlapping_matches: bool = True,
                  ignore_literals: bool = False) -> None:  # fmt: skip
         if len(pattern.nodes) == 0:
-            raise ValueError("SubgraphMatcher cannot be initialized with an empty pattern")
+            raise ValueError("SubgraphMatcher: the pattern is empty")
         for node in pattern.nodes:
-            assert node.op in ("output", "placeholder") or node.users or node.is_impure(), "SubgraphMatcher cannot be initialized with an pattern with dead code"
+            assert node.op in ("output", "placeholder") or node.users or node.is_impure(), "SubgraphMatcher: the pattern holds dead code"
         self.pattern, self.match_output, self.match_placeholder = pattern, match_output, match_placeholder
         self.remove_overlapping_matches, self.ignore_literals = remove_overlapping_matches, ignore_literals
         self.pattern_placeholder_nodes = pattern.find_nodes(op="placeholder")

@@ -22,7 +22,7 @@ from ....op import find_op
 from ....shape import strided
 
 np_str_obj_array_pattern = re.compile(r"[SaUO]")
-default_collate_err_msg_format = "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {}"
+default_collate_err_msg_format = "default_collate: expected tensors, arrays, numbers, strings, dicts or lists in the batch, got {}"
 
 # In a worker process: calls a function so that the tensors it makes are in memory the loader's process sees.
 call_in_shared: Callable[..., Any] | None = None
@@ -113,7 +113,7 @@ def collate(batch: Any, *, collate_fn_map: dict[type | tuple[type, ...], Callabl
     if isinstance(elem, Sequence):
         size = len(elem)
         if any(len(sample) != size for sample in batch):
-            raise RuntimeError("each element in list of batch should be of equal size")
+            raise RuntimeError("default_collate: the lists of a batch must be of equal size")
         columns = [collate(column, collate_fn_map=collate_fn_map) for column in zip(*batch)]
         return columns if isinstance(elem, tuple) else _rebuild_sequence(elem, columns)
     raise TypeError(default_collate_err_msg_format.format(cls))

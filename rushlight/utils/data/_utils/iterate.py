@@ -117,8 +117,8 @@ class _BaseDataLoaderIter:
         )
         if self._num_workers > 0:
             text += (
-                "For multiprocessing data-loading, this could be caused by not properly configuring the IterableDataset "
-                "replica at each worker: every worker iterates over its own copy. See get_worker_info."
+                "With workers, that happens where the IterableDataset does not share its elements out "
+                "among them: every worker iterates over its own copy. See get_worker_info."
             )
         warnings.warn(text, stacklevel=3)
 
@@ -133,13 +133,13 @@ def _can_pin(loader: Any) -> bool:
     """Whether pinning is possible; what the user asked for in vain is said in a warning."""
     if loader.pin_memory_device:
         warnings.warn(
-            "pin_memory_device is deprecated, the current accelerator will be used as the device,"
-            f"ignore pin_memory_device='{loader.pin_memory_device}'.",
+            "pin_memory_device is deprecated: memory is pinned for the current accelerator, "
+            f"not for '{loader.pin_memory_device}'.",
             stacklevel=4,
         )
     if accelerator() is None:
         warnings.warn(
-            "'pin_memory' argument is set as true but no accelerator is found, then device pinned memory won't be used.",
+            "DataLoader: pin_memory=True has no effect where no accelerator is found.",
             stacklevel=4,
         )
         return False

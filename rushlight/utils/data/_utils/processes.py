@@ -183,9 +183,9 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
         self._prefetch_factor = loader.prefetch_factor
         self._in_order = loader.in_order
         if self._num_workers <= 0:
-            raise AssertionError("num_workers must be greater than 0 for MultiProcessingDataLoaderIter")
+            raise AssertionError("num_workers: expected at least 1 to load in processes")
         if self._prefetch_factor <= 0:
-            raise AssertionError("prefetch_factor must be greater than 0 for MultiProcessingDataLoaderIter")
+            raise AssertionError("prefetch_factor: expected at least 1 to load in processes")
         self._worker_init_fn = loader.worker_init_fn
         if is_datapipe(self._dataset, "IterDataPipe", "MapDataPipe"):
             self._worker_init_fn = functools.partial(_sharding_worker_init_fn, loader.worker_init_fn, self._world_size, self._rank)

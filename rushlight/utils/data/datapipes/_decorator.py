@@ -70,7 +70,7 @@ class non_deterministic:
         self.deterministic_fn: Callable[..., bool] | None = None
         if isinstance(arg, type):
             if not issubclass(arg, IterDataPipe):
-                raise TypeError(f"Only `IterDataPipe` can be decorated with `non_deterministic`, but {arg.__name__} is found")
+                raise TypeError(f"non_deterministic: expected a subclass of IterDataPipe, got {arg.__name__}")
             self.cls = arg
         elif callable(arg):
             self.deterministic_fn = arg
@@ -89,11 +89,11 @@ class non_deterministic:
         """The datapipe, unless determinism is guaranteed and it could not keep that."""
         varies = True if self.deterministic_fn is None else self.deterministic_fn(*args, **kwargs)
         if not isinstance(varies, bool):
-            raise TypeError(f"deterministic_fn of `non_deterministic` decorator is required to return a boolean value, but {type(varies)} is found")
+            raise TypeError(f"non_deterministic: deterministic_fn must return a bool, got {type(varies)}")
         if _determinism and varies:
             raise TypeError(
-                f"{self.cls.__name__} is non-deterministic, but you set 'guaranteed_datapipes_determinism'. "
-                "You can turn off determinism for this DataPipe if that is acceptable for your application"
+                f"{self.cls.__name__} is non-deterministic, which guaranteed_datapipes_determinism forbids. "
+                "Turn it off around this DataPipe where that is harmless"
             )
         return self.cls(*args, **kwargs)
 

@@ -101,14 +101,14 @@ def _check(pipe: Any, number: int) -> None:
     if pipe._is_child_datapipe:
         if not pipe._check_valid_iterator_id(number):
             raise RuntimeError(
-                "This iterator has been invalidated, because a new iterator has been created from one of the ChildDataPipes of "
-                f"{describe(pipe.main_datapipe)}. Only one iterator per IterDataPipe is valid at a time."
+                "iterator invalidated: there is a newer one of a child of "
+                f"{describe(pipe.main_datapipe)}. An IterDataPipe has one iterator at a time."
             )
     elif pipe._valid_iterator_id != number:
         raise RuntimeError(
-            "This iterator has been invalidated because another iterator has been created from the same IterDataPipe: "
-            f"{describe(pipe)}\nThis may be caused by multiple references to the same IterDataPipe. We recommend using "
-            "`.fork()` if that is necessary. Only one iterator per IterDataPipe is valid at a time."
+            "iterator invalidated because another iterator of the same IterDataPipe was made: "
+            f"{describe(pipe)}\nWhere several readers share a pipe, "
+            "give each its own with `.fork()`."
         )
 
 

@@ -31,10 +31,10 @@ class MapperIterDataPipe(IterDataPipe[_T_co]):
         super().__init__()
         check_callable(fn)
         if input_col is None and output_col is not None:
-            raise ValueError("`output_col` must be None when `input_col` is None.")
+            raise ValueError("output_col: expected None where input_col is None.")
         if isinstance(output_col, (list, tuple)):
             if len(output_col) > 1:
-                raise ValueError("`output_col` must be a single-element list or tuple")
+                raise ValueError("output_col: expected a list or tuple of one element")
             output_col = output_col[0]
         check_parameters(fn, input_col)
         self.datapipe = datapipe

@@ -35,7 +35,7 @@ class ConcaterIterDataPipe(IterDataPipe):
 
     def __init__(self, *datapipes: IterDataPipe) -> None:
         if not datapipes:
-            raise ValueError("Expected at least one DataPipe, but got nothing")
+            raise ValueError("expected at least one DataPipe, got none")
         if not all(isinstance(dp, IterDataPipe) for dp in datapipes):
             raise TypeError("Expected all inputs to be `IterDataPipe`")
         self.datapipes = datapipes
@@ -69,7 +69,7 @@ class ZipperIterDataPipe(IterDataPipe[tuple]):
 
     def __init__(self, *datapipes: IterDataPipe) -> None:
         if not all(isinstance(dp, IterDataPipe) for dp in datapipes):
-            raise TypeError("All inputs are required to be `IterDataPipe` for `ZipIterDataPipe`.")
+            raise TypeError("ZipIterDataPipe: expected IterDataPipes.")
         super().__init__()
         self.datapipes = datapipes
 
@@ -161,7 +161,7 @@ class _ForkerIterDataPipe(_Container):
 
     def __init__(self, datapipe: IterDataPipe, num_instances: int, buffer_size: int, copy: str | None) -> None:
         if copy not in self._COPIES:
-            raise ValueError(f"Unknown copy method `{copy}` requested, choose one of None, `shallow` or `deep`.")
+            raise ValueError(f"copy: expected None, 'shallow' or 'deep', got {copy!r}.")
         self.copy = copy
         super().__init__(datapipe, num_instances, buffer_size, "fork")
 
@@ -198,7 +198,7 @@ class _DemultiplexerIterDataPipe(_Container):
         if child is None and self.drop_none:
             StreamWrapper.close_streams(value)
         elif child is None or not 0 <= child < self.num_instances:
-            raise ValueError(f"Output of the classification fn should be between 0 and {self.num_instances - 1}. {child} is returned.")
+            raise ValueError(f"classifier_fn: expected a number between 0 and {self.num_instances - 1}, got {child}.")
         else:
             self.buffers[child].append(value)
 
@@ -230,8 +230,8 @@ class _ChildDataPipe(IterDataPipe):
             main._valid_iterator_id += 1
             if not main.is_every_instance_exhausted():
                 warnings.warn(
-                    "Some child DataPipes are not exhausted when __iter__ is called. We are resetting the buffer and each child "
-                    "DataPipe will read from the start again.",
+                    "__iter__ was called before every child DataPipe had ended: the buffer is emptied, and each child "
+                    "starts again.",
                     UserWarning,
                     stacklevel=4,
                 )

@@ -22,7 +22,7 @@ class BatcherIterDataPipe(IterDataPipe[DataChunk]):
 
     def __init__(self, datapipe: IterDataPipe, batch_size: int, drop_last: bool = False, wrapper_class: type[DataChunk] = DataChunk) -> None:
         if batch_size <= 0:
-            raise AssertionError("Batch size is required to be larger than 0!")
+            raise AssertionError("batch_size: expected at least 1")
         super().__init__()
         self.datapipe = datapipe
         self.batch_size = batch_size
@@ -92,7 +92,7 @@ class GrouperIterDataPipe(IterDataPipe[DataChunk]):
         if group_size is not None and buffer_size is not None and not 0 < group_size <= buffer_size:
             raise AssertionError("group_size must be > 0 and <= buffer_size")
         if guaranteed_group_size is not None and (group_size is None or not 0 < guaranteed_group_size <= group_size):
-            raise AssertionError("guaranteed_group_size must be > 0 and <= group_size and group_size must be set")
+            raise AssertionError("guaranteed_group_size: expected at least 1 and at most group_size, which must be given")
         self.datapipe = datapipe
         self.group_key_fn = group_key_fn
         self.keep_key = keep_key

@@ -31,7 +31,7 @@ class FilterIterDataPipe(IterDataPipe[_T_co]):
         for data in self.datapipe:
             wanted = call_on_columns(self.filter_fn, data, self.input_col)
             if not isinstance(wanted, bool):
-                raise ValueError("Boolean output is required for `filter_fn` of FilterIterDataPipe, got", type(wanted))
+                raise ValueError("filter_fn: expected it to return a bool, got", type(wanted))
             if wanted:
                 yield data
             else:

@@ -43,7 +43,7 @@ class ShardingFilterIterDataPipe(_ShardingIterDataPipe):
             raise ValueError(f"instance_id({instance_id}) should be smaller than num_of_instances({num_of_instances})")
         default = SHARDING_PRIORITIES.DEFAULT
         if self.groups and (sharding_group == default) != (default in self.groups):
-            raise RuntimeError("ShardingFilter cannot mix DEFAULT and non DEFAULT groups")
+            raise RuntimeError("sharding_filter: the DEFAULT group does not go together with others")
         self.groups[sharding_group] = (num_of_instances, instance_id)
         self.num_of_instances, self.instance_id = 1, 0
         for group in sorted(self.groups, reverse=True):

@@ -35,7 +35,7 @@ class IterableWrapperIterDataPipe(IterDataPipe[_T]):
                 source = copy.deepcopy(source)
             except TypeError:
                 warnings.warn(
-                    "The input iterable can not be deepcopied, please be aware of in-place modification would affect source data.",
+                    "IterableWrapper: the iterable cannot be deep-copied, so changes made in place reach the source.",
                     stacklevel=2,
                 )
         yield from source

@@ -31,7 +31,7 @@ class SequenceWrapperMapDataPipe(MapDataPipe[_T]):
                 self.sequence = copy.deepcopy(sequence)
             except TypeError:
                 warnings.warn(
-                    "The input sequence can not be deepcopied, please be aware of in-place modification would affect source data",
+                    "SequenceWrapper: the sequence cannot be deep-copied, so changes made in place reach the source",
                     stacklevel=2,
                 )
 
@@ -66,7 +66,7 @@ class MapperMapDataPipe(MapDataPipe[_T_co]):
 
 def _check_pipes(datapipes: tuple, what: str = "`MapDataPipe`") -> None:
     if not datapipes:
-        raise ValueError("Expected at least one DataPipe, but got nothing")
+        raise ValueError("expected at least one DataPipe, got none")
     if not all(isinstance(dp, MapDataPipe) for dp in datapipes):
         raise TypeError(f"Expected all inputs to be {what}")
 
@@ -105,7 +105,7 @@ class ZipperMapDataPipe(MapDataPipe[tuple]):
             try:
                 found.append(dp[index])
             except IndexError as e:
-                raise IndexError(f"Index {index} is out of range for one of the input MapDataPipes {dp}.") from e
+                raise IndexError(f"index {index} is out of range for {dp}, one of the zipped MapDataPipes.") from e
         return tuple(found)
 
     def __len__(self) -> int:
@@ -118,7 +118,7 @@ class BatcherMapDataPipe(MapDataPipe[DataChunk]):
 
     def __init__(self, datapipe: MapDataPipe, batch_size: int, drop_last: bool = False, wrapper_class: type[DataChunk] = DataChunk) -> None:
         if batch_size <= 0:
-            raise AssertionError("Batch size is required to be larger than 0!")
+            raise AssertionError("batch_size: expected at least 1")
         super().__init__()
         self.datapipe = datapipe
         self.batch_size = batch_size
