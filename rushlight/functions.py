@@ -101,7 +101,7 @@ def broadcast_shapes(*shapes: Any) -> Size:
         for back in range(1, len(shape) + 1):
             n, have = shape[-back], result[-back]
             if n < 0:
-                raise RuntimeError(f"Trying to create tensor with negative dimension ({n}): ({n})")
+                raise RuntimeError(f"broadcast_shapes: expected sizes of at least 0, got negative dimension {n}")
             if n != 1 and have != 1 and n != have:
                 raise RuntimeError(f"Shape mismatch: objects cannot be broadcast to a single shape, got {[list(s) for s in given]}")
             if n != 1:
@@ -160,7 +160,7 @@ def apply_(self: Tensor, function: Callable[[Any], Any]) -> Tensor:
     if not self.is_cpu:
         raise TypeError("apply_ is only implemented on CPU tensors")
     if self.requires_grad:
-        raise RuntimeError("Can't call apply_() on Variable that requires grad. Use var.detach().apply_() instead.")
+        raise RuntimeError("apply_: the tensor requires grad. Use tensor.detach().apply_().")
     values = [function(v) for v in self.reshape(-1).tolist()]
     return self.copy_(_C.from_data(values, self.dtype).view(self.shape)) if values else self
 
@@ -168,7 +168,7 @@ def apply_(self: Tensor, function: Callable[[Any], Any]) -> Tensor:
 def map_(self: Tensor, tensor: Tensor, function: Callable[[Any, Any], Any]) -> Tensor:
     """Replace every element by `function(element, other element)`, in Python, on the host."""
     if self.requires_grad or tensor.requires_grad:
-        raise RuntimeError("Can't call map_() on Variable that requires grad. Use var.detach().map_() instead.")
+        raise RuntimeError("map_: the tensor requires grad. Use tensor.detach().map_().")
     other = tensor.expand(self.shape).reshape(-1).tolist()
     values = [function(a, b) for a, b in zip(self.reshape(-1).tolist(), other, strict=True)]
     return self.copy_(_C.from_data(values, self.dtype).view(self.shape)) if values else self
@@ -177,7 +177,7 @@ def map_(self: Tensor, tensor: Tensor, function: Callable[[Any, Any], Any]) -> T
 def map2_(self: Tensor, x: Tensor, y: Tensor, function: Callable[[Any, Any, Any], Any]) -> Tensor:
     """Replace every element by `function(element, element of x, element of y)`, in Python, on the host."""
     if self.requires_grad or x.requires_grad or y.requires_grad:
-        raise RuntimeError("Can't call map2_() on Variable that requires grad. Use var.detach().map2_() instead.")
+        raise RuntimeError("map2_: the tensor requires grad. Use tensor.detach().map2_().")
     first, second = (t.expand(self.shape).reshape(-1).tolist() for t in (x, y))
     values = [function(*row) for row in zip(self.reshape(-1).tolist(), first, second, strict=True)]
     return self.copy_(_C.from_data(values, self.dtype).view(self.shape)) if values else self

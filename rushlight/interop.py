@@ -105,7 +105,7 @@ def asarray(
     source, device = _shared(obj, dtype), placed() if device is None else device
     if source is None:
         if copy is False:
-            raise ValueError("can't alias arbitrary sequence into a tensor.")
+            raise ValueError("asarray: a sequence has no memory that a tensor could alias. Leave copy=None.")
         made = _C.from_data(obj, dtype, device)
     elif copy:
         made = _copied(source, dtype, device)
@@ -180,7 +180,7 @@ def numpy_of(self: Tensor, *, force: bool = False) -> Any:
     source = self.detach().cpu() if force else self
     if not source.is_cpu:
         raise TypeError(
-            f"can't convert {source.device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first."
+            f"can't convert a tensor on {source.device} to numpy: it is not in host memory. Use Tensor.cpu() first."
         )
     if source.requires_grad and _C.is_grad_enabled():
         raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
@@ -215,16 +215,16 @@ def frombuffer(buffer: Any, *, dtype: _C.dtype, count: int = -1, offset: int = 0
     try:
         view = memoryview(buffer)
     except TypeError:
-        raise ValueError("object does not implement Python buffer protocol.") from None
+        raise ValueError("frombuffer: expected an object with the buffer protocol.") from None
     length, size = view.nbytes, dtype.itemsize
     if not length or not count:
         raise ValueError(f"both buffer length ({length}) and count ({count}) must not be 0")
     if not 0 <= offset < length:
-        raise ValueError(f"offset ({offset} bytes) must be non-negative and no greater than buffer length ({length} bytes) minus 1")
+        raise ValueError(f"frombuffer: expected an offset from 0 to below the length of the buffer, {length} bytes, got {offset}")
     if count < 0:
         if (length - offset) % size:
             raise ValueError(
-                f"buffer length ({length - offset} bytes) after offset ({offset} bytes) must be a multiple of element size ({size})"
+                f"frombuffer: the {length - offset} bytes after offset {offset} are not a multiple of the element size {size}"
             )
         count = (length - offset) // size
     elif offset + count * size > length:

@@ -114,7 +114,7 @@ def _get(self: UntypedStorage, index: Any) -> Any:
         return _get_byte(self, index)
     start, stop, step = index.indices(self.nbytes())
     if step != 1:
-        raise RuntimeError(f"Trying to slice with a step of {step}, but only a step of 1 is supported")
+        raise RuntimeError(f"storage: expected slices with step 1, got a step of {step}")
     return over_buffer(memoryview(self)[start:stop])
 
 

@@ -73,9 +73,9 @@ def _get_data(self: Tensor) -> Tensor:
 
 def _set_data(self: Tensor, value: Any) -> None:
     if not isinstance(value, Tensor):
-        raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
+        raise TypeError(f"data: it has to be a tensor, got {type(value).__name__}")
     if self.requires_grad and not (value.is_floating_point() or value.is_complex()):
-        raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
+        raise RuntimeError("data: a tensor that requires gradients takes floating point or complex data")
     _C.set_data(self, value)
 
 

@@ -80,7 +80,7 @@ def backward(
     if inputs is not None:
         wanted = as_tuple(inputs)
         if not wanted:
-            raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
+            raise RuntimeError("backward: expected at least one tensor in inputs, got none.")
     roots = as_tuple(tensors)
     given = (None,) * len(roots) if grad_tensors is None else as_tuple(grad_tensors)
     if len(given) != len(roots):
@@ -177,8 +177,8 @@ def _fill_unused(made: tuple, wanted: tuple, allow: bool, materialize: bool) -> 
     if not allow and any(g is None for g in made):
         i = next(i for i, g in enumerate(made) if g is None)
         raise RuntimeError(
-            f"The differentiated Tensor at index {i} appears to not have been used in the graph. "
-            f"Set allow_unused=True if this is the desired behavior."
+            f"grad: the input at index {i} was not used in the graph. "
+            "allow_unused=True gives None for such inputs."
         )
     if not materialize:
         return made

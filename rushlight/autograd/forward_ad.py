@@ -34,7 +34,7 @@ class UnpackedDualTensor(NamedTuple):
 def enter_dual_level() -> int:
     """Open a level; returns its number."""
     if _open.levels:
-        raise RuntimeError("Nested forward mode AD is not supported at the moment")
+        raise RuntimeError("Nested levels of forward mode AD are not supported")
     level = JvpLevel(is_ambient=True)
     levels.enter(level)
     _open.levels.append(level)
@@ -67,7 +67,7 @@ def check_tangent(tensor: Any, tangent: Any) -> None:
     if not (tangent.is_floating_point() or tangent.is_complex()):
         raise ValueError(f"make_dual: expected a floating point or complex tangent, got {tangent.dtype}")
     if tuple(tensor.shape) != tuple(tangent.shape):
-        raise RuntimeError(f"Trying to set a forward gradient that has a different size than that of the original Tensor: {tuple(tangent.shape)}, expected {tuple(tensor.shape)}.")
+        raise RuntimeError(f"make_dual: expected a tangent of the primal's size, {tuple(tensor.shape)}, got {tuple(tangent.shape)}.")
     if tensor.dtype != tangent.dtype:
         raise RuntimeError(f"Expected the tangent to have the dtype of the primal, {tensor.dtype}, but got {tangent.dtype}")
 

@@ -122,12 +122,12 @@ class BackwardCFunction(FunctionCtx):
         if len(made) > expected and all(g is None for g in made[expected:]):
             made = made[:expected]
         if len(made) != expected:
-            raise RuntimeError(f"function {self._node_name} returned an incorrect number of gradients (expected {expected}, got {len(made)})")
+            raise RuntimeError(f"function {self._node_name}: expected {expected} gradients, got {len(made)}")
         for i, (g, is_tensor) in enumerate(zip(made, self._tensor_inputs, strict=True)):
             if g is not None and not is_tensor:
                 raise RuntimeError(
-                    f"function {self._node_name} returned a gradient different than None at position {i}, "
-                    f"but the corresponding forward input was not a Tensor"
+                    f"function {self._node_name} returned a gradient at position {i}, "
+                    "and that input of forward is not a Tensor. Return None for it"
                 )
             if g is not None and not isinstance(g, _C.Tensor):
                 raise TypeError(f"function {self._node_name}: expected a Tensor or None at position {i}, got {type(g).__name__}")
@@ -177,7 +177,7 @@ class Function(metaclass=FunctionMeta):
     @staticmethod
     def vmap(info: Any, in_dims: tuple, *args: Any) -> Any:
         """How to batch; asked by vmap."""
-        raise NotImplementedError("To use a custom autograd.Function with vmap, implement its vmap staticmethod or set generate_vmap_rule = True.")
+        raise NotImplementedError("vmap: this autograd.Function defines no vmap staticmethod, and generate_vmap_rule is not True.")
 
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
@@ -256,7 +256,7 @@ def _finish(ctx: BackwardCFunction, args: tuple, outputs: tuple, edges: tuple, r
     inputs = set(map(id, args))
     if dirty and not dirty <= set(map(id, outputs)):
         raise RuntimeError(
-            "Some elements marked as dirty during the forward method were not returned as output. "
+            "mark_dirty: a tensor marked as dirty is not among the outputs of forward. "
             "The inputs that are modified inplace must all be outputs of the Function."
         )
     finished, roles = [], []
@@ -269,7 +269,7 @@ def _finish(ctx: BackwardCFunction, args: tuple, outputs: tuple, edges: tuple, r
         elif id(o) in dirty:
             role = _DIRTY
             if records and o.requires_grad and o.is_leaf:
-                raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
+                raise RuntimeError("in-place operation on a leaf Variable that requires grad.")
         elif id(o) in inputs or o.requires_grad:
             o = o.detach() if records else o
         finished.append(o)

@@ -177,8 +177,8 @@ def check_reentrant(output: Any, wanted: tuple, made: list[Matrix], s: Settings)
     for a, b in zip(made, again, strict=True):
         if any(abs(x - y) > s.nondet_tol for row, other in zip(a, b, strict=True) for x, y in zip(row, other, strict=True)):
             raise GradcheckError(
-                "Backward is not reentrant, i.e., running backward with same input and grad_output multiple times gives "
-                f"different values, although analytical gradient matches numerical gradient. The tolerance was {s.nondet_tol}; nondet_tol raises it."
+                "Backward is not reentrant: with the same input and grad_output it gives "
+                f"different values each time, by more than nondet_tol={s.nondet_tol}. The gradients themselves are right."
             )
 
 
@@ -325,7 +325,7 @@ def gradcheck(
 ) -> bool:
     """Compare derivatives of `func` at `inputs` with finite differences. Only inputs that require grad are varied."""
     if not check_forward_ad and not check_backward_ad:
-        raise ValueError("Expected at least one of check_forward_ad and check_backward_ad to be True")
+        raise ValueError("gradcheck: check_forward_ad and check_backward_ad are both False, so there is nothing to check")
     if check_batched_grad and not check_backward_ad:
         raise ValueError("gradcheck: check_batched_grad=True needs check_backward_ad=True")
     if check_batched_forward_grad and not check_forward_ad:

@@ -21,7 +21,7 @@ def get_opt_einsum() -> Any:
 
 def _set_enabled(value: bool) -> None:
     if value and not is_available():
-        raise ValueError("opt_einsum is not available, so setting `enabled` to True will not reap the benefits of calculating an optimal path for einsum. "
+        raise ValueError("enabled: opt_einsum is not available, so there is nothing to find einsum's path with. "
                          "Install it with `pip install opt_einsum`.")
     set_einsum_strategy((get_einsum_strategy() or "auto") if value else None)
 
@@ -41,7 +41,7 @@ _switches = turn_into(__name__, enabled=ContextProp(lambda: is_available() and g
 def set_flags(_enabled: bool | None = None, _strategy: str | None = None) -> tuple:
     """Set what is not None; what was set."""
     if _strategy not in (None, "auto", "greedy", "optimal"):
-        raise ValueError(f"strategy must be one of the following: [auto, greedy, optimal] but is {_strategy}")
+        raise ValueError(f"strategy: expected 'auto', 'greedy' or 'optimal', got {_strategy}")
     return set_switches(_switches, {"enabled": _enabled, "strategy": _strategy})
 
 

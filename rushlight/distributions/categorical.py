@@ -33,7 +33,7 @@ class Categorical(Odds, Distribution):
         check_one(probs, logits)
         for name, given in (("probs", probs), ("logits", logits)):
             if given is not None and given.dim() < 1:
-                raise ValueError(f"`{name}` parameter must be at least one-dimensional.")
+                raise ValueError(f"{name}: expected at least one dimension, got a number.")
         if probs is not None:
             self._hold(probs / probs.sum(-1, keepdim=True), None)
         else:

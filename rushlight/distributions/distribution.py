@@ -136,7 +136,7 @@ class Distribution:
 
     def sample_n(self, n: int) -> Tensor:
         """`n` draws. Deprecated in favour of `sample((n,))`."""
-        warnings.warn("`sample_n(n)` will be deprecated. Use `sample((n,))` instead.", FutureWarning, stacklevel=2)
+        warnings.warn("sample_n is deprecated: use sample((n,)).", FutureWarning, stacklevel=2)
         return self.sample(Size((n,)))
 
     def log_prob(self, value: Tensor) -> Tensor:

@@ -59,7 +59,7 @@ def register_kl(type_p: type, type_q: type) -> Callable[[Callable], Callable]:
     """A decorator: use the function for KL(p || q) of these classes and their subclasses."""
     for name, kind in (("type_p", type_p), ("type_q", type_q)):
         if not isinstance(kind, type):  # any class will do: libraries have interfaces of their own above Distribution
-            raise TypeError(f"Expected {name} to be a Distribution subclass but got {kind}")
+            raise TypeError(f"{name}: expected a subclass of Distribution, got {kind}")
 
     def register(rule: Callable) -> Callable:
         _KL_REGISTRY[type_p, type_q] = rule
@@ -401,7 +401,7 @@ def _sum_of_squares(matrix: Tensor) -> Tensor:
 
 def _check_events(p: Any, q: Any, kinds: str) -> None:
     if p.event_shape != q.event_shape:
-        raise ValueError(f"KL-divergence between two {kinds} with different event shapes cannot be computed")
+        raise ValueError(f"kl_divergence: expected two {kinds} with one event shape")
 
 
 def _whitened(q: Any, *factors: Tensor) -> list[Tensor]:

@@ -53,7 +53,7 @@ class LowRankMultivariateNormal(Distribution):
 
     def __init__(self, loc: Tensor, cov_factor: Tensor, cov_diag: Tensor, validate_args: bool | None = None) -> None:
         if loc.dim() < 1:
-            raise ValueError("loc must be at least one-dimensional.")
+            raise ValueError("loc: expected at least one dimension, got a number.")
         event_shape = loc.shape[-1:]
         if cov_factor.dim() < 2:
             raise ValueError("cov_factor: expected at least 2 dimensions (batch dimensions come first)")

@@ -34,7 +34,7 @@ class MixtureSameFamily(Distribution):
                                  f"that of component_distribution, {batch}")  # fmt: skip
         picks, components = mixture_distribution.logits.shape[-1], component_distribution.batch_shape[-1]
         if picks != components:
-            raise ValueError(f"`mixture_distribution component` ({picks}) does not equal `component_distribution.batch_shape[-1]` ({components})")
+            raise ValueError(f"mixture_distribution chooses between {picks} components, component_distribution has {components}")
         self._mixture_distribution = mixture_distribution
         self._component_distribution = component_distribution
         self._num_component = picks

@@ -72,11 +72,11 @@ class MultivariateNormal(Distribution):
         scale_tril: Tensor | None = None, validate_args: bool | None = None,
     ) -> None:  # fmt: skip
         if loc.dim() < 1:
-            raise ValueError("loc must be at least one-dimensional.")
+            raise ValueError("loc: expected at least one dimension, got a number.")
         name, matrix = _only_matrix(covariance_matrix, precision_matrix, scale_tril, ValueError)
         if matrix.dim() < 2:
             label = name if name != "scale_tril" else "scale_tril matrix"
-            raise ValueError(f"{label} must be at least two-dimensional, with optional leading batch dimensions")
+            raise ValueError(f"{label}: expected at least 2 dimensions (batch dimensions come first)")
         batch_shape = broadcast_shapes(matrix.shape[:-2], loc.shape[:-1])
         self.__dict__[name] = matrix.expand(batch_shape + (-1, -1))
         self.loc = loc.expand(batch_shape + (-1,))

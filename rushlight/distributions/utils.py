@@ -104,7 +104,7 @@ def vec_to_tril_matrix(vec: Tensor, diag: int = 0) -> Tensor:
     exact = (-linear + (linear**2 + 8 * count + 4 * abs(diag) * (diag + 1)) ** 0.5) / 2
     size = round(exact)
     if abs(size - exact) > finfo(vec.dtype).eps:
-        raise ValueError(f"The size of last dimension is {count} which cannot be expressed as the lower triangular part of a square D x D matrix.")
+        raise ValueError(f"the last dimension has {count} elements, which no lower triangular part of a square matrix has.")
     mat = vec.new_zeros(Size((*vec.shape[:-1], size, size)))
     mat[..., _triangle(size, diag, vec.device)] = vec
     return mat

@@ -127,7 +127,7 @@ def grad_and_value(func: Callable, argnums: Argnums = 0, has_aux: bool = False) 
             if output.ndim != 0:
                 raise RuntimeError(f"grad: expected the function given to return a scalar tensor, got {output.ndim} dims. Maybe you wanted the vjp or jacrev API instead?")
             if output.is_complex():
-                raise RuntimeError("grad can be implicitly created only for real scalar outputs but got a complex one. Maybe you wanted the vjp API instead?")
+                raise RuntimeError("grad: expected a real output, got a complex one. vjp takes those.")
             made = gradients([output], inputs, None)
         result = tree_unflatten([levels.lowered(g, level) for g in made], spec)
         value = levels.lowered(output, level)
@@ -195,7 +195,7 @@ def pull_back(level: GradLevel, outputs: list[Any], inputs: list[Any], weights: 
 def jacrev(func: Callable, argnums: Argnums = 0, *, has_aux: bool = False, chunk_size: int | None = None, _preallocate_and_copy: bool = False) -> Callable:
     """A function returning the Jacobian of `func`, by reverse mode: one row per element of the output, batched by vmap."""
     if chunk_size is not None and chunk_size <= 0:
-        raise ValueError("jacrev: `chunk_size` should be greater than 0.")
+        raise ValueError("jacrev: expected chunk_size above 0.")
 
     @functools.wraps(func, updated=())
     def wrapped(*args: Any, **kwargs: Any) -> Any:

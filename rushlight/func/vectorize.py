@@ -28,7 +28,7 @@ def vmap(func: Callable, in_dims: Any = 0, out_dims: Any = 0, randomness: str = 
     if randomness not in RANDOMNESS:
         raise RuntimeError(f"vmap: expected randomness to be one of {', '.join(map(repr, RANDOMNESS))}, got {randomness!r}")
     if chunk_size is not None and not (isinstance(chunk_size, int) and chunk_size > 0):
-        raise ValueError(f"vmap: chunk_size should be None or greater than 0, got {chunk_size}")
+        raise ValueError(f"vmap: expected chunk_size to be None or above 0, got {chunk_size}")
 
     @functools.wraps(func, updated=())
     def wrapped(*args: Any, **kwargs: Any) -> Any:

@@ -128,7 +128,7 @@ def _require_tensors(result: Any, strict: bool) -> None:
     leaves = tree_leaves(result)
     odd = next((x for x in leaves if not isinstance(x, Tensor)), None)
     if odd is not None:
-        raise RuntimeError(f"Only tensors, lists, tuples of tensors, or dictionary of tensors can be output from traced functions, got {type(odd).__name__}")
+        raise RuntimeError(f"trace: expected the function to return tensors, or lists, tuples or dicts of them, got {type(odd).__name__}")
 
 
 def _check(func: Callable, args: tuple, kwargs: dict[str, Any], tolerance: float) -> None:

@@ -87,7 +87,7 @@ def mean(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = Non
     """The mean over `dim`; NaN where nothing is left."""
     wanted = input.dtype if dtype is None else dtype
     if rank(wanted) < 2 and wanted is not _C.bool:
-        raise RuntimeError(f"masked.mean: could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: {wanted.name}")
+        raise RuntimeError(f"masked.mean: expected a floating point or complex dtype, got {wanted.name}")
     x = _cast(input, dtype)
     if wanted is _C.bool:
         raise ValueError("masked.mean does not support bool. Use a floating point dtype.")

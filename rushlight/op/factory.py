@@ -127,7 +127,7 @@ class Factory(OpDefinition):
     def plan(self, args: tuple) -> Any:
         own, dtype, device, requires_grad = self.split(args)
         if requires_grad and not (dtype.is_floating_point or dtype.is_complex):
-            raise RuntimeError(f"{self.name}: Only Tensors of floating point and complex dtype can require gradients, got {dtype.name}")
+            raise RuntimeError(f"{self.name}: requires_grad=True needs a floating point or complex dtype, got {dtype.name}")
         made = self.make(own, dtype, device)
         made.requires_grad = requires_grad
         return made
@@ -153,4 +153,4 @@ def check_sizes(name: str, shape: tuple[int, ...]) -> None:
         raise RuntimeError(f"{name}: Storage size calculation overflowed with sizes={list(shape)}")
     for s in shape:
         if s < 0:
-            raise RuntimeError(f"{name}: Trying to create tensor with negative dimension {s}: {list(shape)}")
+            raise RuntimeError(f"{name}: expected sizes of at least 0, got negative dimension {s}: {list(shape)}")

@@ -80,7 +80,7 @@ def _write(name: str, target: Any, source: Any) -> None:
     if not can_cast(source.dtype, target.dtype):
         raise RuntimeError(f"{name}(): the result type {source.dtype.name} can't be cast to that of out, {target.dtype.name}")
     if target.device != source.device:
-        raise RuntimeError(f"{name}(): Expected all tensors to be on the same device, but 'out' is on {target.device} and the result on {source.device}")
+        raise RuntimeError(f"{name}: Expected all tensors to be on the same device, got 'out' on {target.device} and the result on {source.device}")
     if target.shape != source.shape:
         resize_output(target, source.shape)
     target.copy_(source)

@@ -58,7 +58,7 @@ class AttentionMath(Composite):
 
     def compute(self, query, key, value, attn_mask, dropout_p, is_causal, dropout_mask, scale, enable_gqa):
         if is_causal and attn_mask is not None:
-            raise RuntimeError("_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True. Put both into one mask.")
+            raise RuntimeError("scaled_dot_product_attention: is_causal=True takes no attn_mask. Put both into one mask.")
         own = query.dtype
         if own in HALF:   # scores are kept in single precision
             query, key, value = query.to(_C.float32), key.to(_C.float32), value.to(_C.float32)
@@ -104,7 +104,7 @@ def repeat_heads(query: Any, keys: Any) -> Any:
     if own == heads:
         return keys
     if not own or heads % own:
-        raise RuntimeError(f"scaled_dot_product_attention: number of heads in key and value must divide the number of heads in query, got {own} and {heads}")
+        raise RuntimeError(f"scaled_dot_product_attention: expected the heads of query to be a multiple of those of key and value, got {heads} and {own}")
     return keys.repeat_interleave(heads // own, dim=-3)
 
 

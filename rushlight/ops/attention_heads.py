@@ -55,7 +55,7 @@ class MultiHeadAttentionForward(Composite):
         if is_causal and attn_mask is None:
             raise RuntimeError("multi_head_attention_forward: is_causal is a hint about attn_mask and needs one. Pass attn_mask as well.")
         if attn_mask is not None and key_padding_mask is not None and attn_mask.dtype is not key_padding_mask.dtype:
-            warnings.warn("Support for mismatched key_padding_mask and attn_mask is deprecated. Use same type for both instead.", stacklevel=2)
+            warnings.warn("key_padding_mask and attn_mask of different dtypes are deprecated: give both one.", stacklevel=2)
         padding = added_mask("key_padding_mask", key_padding_mask, query.dtype)
         use_hint = is_causal and padding is None and not need_weights
         mask = None if use_hint else added_mask("attn_mask", attn_mask, query.dtype)
@@ -118,7 +118,7 @@ def project(query: Any, key: Any, value: Any, packed: Any, bias: Any, separate: 
     linear = find_op("linear")
     if separate is not None:
         require(key.shape[:2] == value.shape[:2], f"key's sequence and batch dims {tuple(key.shape[:2])} do not match value's {tuple(value.shape[:2])}")
-        require(all(w is not None for w in separate), "use_separate_proj_weight is True but one of q_proj_weight, k_proj_weight, v_proj_weight is None")
+        require(all(w is not None for w in separate), "use_separate_proj_weight=True: expected q_proj_weight, k_proj_weight and v_proj_weight, got a None")
         biases = (None, None, None) if bias is None else bias.chunk(3)
         return tuple(linear(x, w, b) for x, w, b in zip((query, key, value), separate, biases, strict=True))
     require(key.shape == value.shape, f"key shape {tuple(key.shape)} does not match value shape {tuple(value.shape)}")

@@ -309,7 +309,7 @@ class FunctionalBatchNorm(Composite):
             if input.ndim:
                 check_batch(input.shape)
             if eps <= 0.0:
-                raise ValueError(f"batch_norm: eps must be positive during training, but got {eps}")
+                raise ValueError(f"batch_norm: training needs eps above 0, got {eps}")
         return normalised(input, weight, bias, running_mean, running_var, training, momentum, eps)[0]
 
 
@@ -324,7 +324,7 @@ class InstanceNorm(Composite):
 
     def compute(self, input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, cudnn_enabled):
         if not use_input_stats and (running_mean is None or running_var is None):
-            raise RuntimeError("instance_norm: Expected running_mean and running_var to be defined when use_input_stats is false")
+            raise RuntimeError("instance_norm: use_input_stats=False needs running_mean and running_var")
         if input.ndim < 2:
             raise RuntimeError(f"instance_norm: expected an input [N, C, ...], got {input.ndim} dims")
         items, channels = input.shape[:2]
@@ -465,12 +465,12 @@ def check_groups(input: Any, groups: int, weight: Any, bias: Any) -> None:
     if not input.is_floating_point():
         raise NotImplementedError(f'"group_norm" not implemented for {input.dtype.name} tensors. Cast to a floating type first.')
     if groups <= 0:
-        raise RuntimeError(f"group_norm: Expected num groups to be greater than 0, got {groups}")
+        raise RuntimeError(f"group_norm: expected num_groups above 0, got {groups}")
     if input.ndim < 2 or input.shape[1] % groups:
-        raise RuntimeError(f"group_norm: Expected number of channels in input to be divisible by num_groups, but got input of shape {list(input.shape)} and num_groups={groups}")
+        raise RuntimeError(f"group_norm: expected channels divisible by num_groups, got input of shape {list(input.shape)} and num_groups={groups}")
     for name, p in (("weight", weight), ("bias", bias)):
         if p is not None and tuple(p.shape) != (input.shape[1],):
-            raise RuntimeError(f"group_norm: Expected {name} to be a vector of size equal to the number of channels in input, but got {name} of shape {list(p.shape)} and input of shape {list(input.shape)}")
+            raise RuntimeError(f"group_norm: expected one element per channel in {name}, got shape {list(p.shape)} for an input of shape {list(input.shape)}")
 
 
 class NativeGroupNorm(Composite):

@@ -57,7 +57,7 @@ def spread(name: str, what: str, values: Any, dims: int) -> tuple[int, ...]:
     if len(values) == dims:
         return tuple(values)
     if len(values) != 1:
-        raise RuntimeError(f"{name}: expected {what} to be a single integer value or a list of {dims} values to match the convolution dimensions, but got {what}={list(values)}")
+        raise RuntimeError(f"{name}: expected one number or {dims} as {what}, got {what}={list(values)}")
     return tuple(values) * dims
 
 
@@ -72,7 +72,7 @@ def check_numbers(name: str, window: Window, extra: tuple[int, ...]) -> None:
     if any(s <= 0 for s in window.stride):
         raise RuntimeError(f"{name}: non-positive stride is not supported, got stride={list(window.stride)}")
     if any(d <= 0 for d in window.dilation):
-        raise RuntimeError(f"{name}: dilation should be greater than zero, got dilation={list(window.dilation)}")
+        raise RuntimeError(f"{name}: expected dilation above 0, got {list(window.dilation)}")
 
 
 def check_types(name: str, input: Any, weight: Any, bias: Any) -> None:
@@ -87,9 +87,9 @@ def check_shapes(name: str, input: Any, weight: Any, bias: Any, window: Window, 
     """Channels, groups and bias that fit together, and a kernel that fits into the input."""
     shape, groups = tuple(weight.shape), window.groups
     if shape[0] < groups:
-        raise RuntimeError(f"{name}: Given groups={groups}, expected weight to be at least {groups} at dimension 0, but got weight of size {list(shape)} instead")
+        raise RuntimeError(f"{name}: groups={groups} needs a weight of at least that size at dimension 0, got size {list(shape)}")
     if shape[0] % groups:
-        raise RuntimeError(f"{name}: Given groups={groups}, expected weight to be divisible by {groups} at dimension 0, but got weight of size {list(shape)} instead")
+        raise RuntimeError(f"{name}: groups={groups} must divide the size of weight at dimension 0, got size {list(shape)}")
     channels, outs = (shape[0], shape[1] * groups) if transposed else (shape[1] * groups, shape[0])
     if input.shape[1] != channels:
         kind = "transpose=1" if transposed else f"groups={groups}"
@@ -99,16 +99,16 @@ def check_shapes(name: str, input: Any, weight: Any, bias: Any, window: Window, 
     if transposed:
         for e, s, d in zip(extra, window.stride, window.dilation, strict=True):
             if e >= s and e >= d:
-                raise RuntimeError(f"{name}: output padding must be smaller than either stride or dilation, but got output_padding={list(extra)}, stride={list(window.stride)}, dilation={list(window.dilation)}")
+                raise RuntimeError(f"{name}: expected output_padding below stride or dilation, got output_padding={list(extra)}, stride={list(window.stride)}, dilation={list(window.dilation)}")
         if any(n <= 0 for n in input.shape[2:]):
             raise RuntimeError(f"{name}: expected a non-empty input, got input of size {list(input.shape)}")
     else:
         padded = [n + 2 * p for n, p in zip(input.shape[2:], window.padding, strict=True)]
         reach = [d * (k - 1) + 1 for k, d in zip(window.kernel, window.dilation, strict=True)]
         if any(n < k for n, k in zip(padded, reach, strict=True)):
-            raise RuntimeError(f"{name}: the kernel size {reach} is larger than the padded input size {padded}")
+            raise RuntimeError(f"{name}: Kernel size {reach} is larger than the padded input size {padded}")
     if any(k <= 0 for k in window.kernel):
-        raise RuntimeError(f"{name}: kernel size should be greater than zero, but got shape {list(shape)}")
+        raise RuntimeError(f"{name}: expected kernel sizes above 0, got a weight of shape {list(shape)}")
     if any(n <= 0 for n in out_sizes(tuple(input.shape[2:]), window, transposed, extra)):
         raise RuntimeError(f"{name}: Given input size {list(input.shape)}, the calculated output size is too small")
 
@@ -458,7 +458,7 @@ class _Plain(Composite):
         if padding == "valid":
             return own(input, weight, bias, stride, (0,) * dims, dilation)
         if any(s != 1 for s in stride):
-            raise RuntimeError(f"{name}: padding='same' is not supported for strided convolutions, got stride={list(stride)}")
+            raise RuntimeError(f"{name}: padding='same' does not go with strided convolutions, got stride={list(stride)}")
         reach = [d * (k - 1) for k, d in zip(weight.shape[2:], spread(name, "dilation", dilation, dims), strict=True)]
         # An odd total goes after the input: pad as much before it too, and drop the results this adds in front.
         result = own(input, weight, bias, stride, tuple((r + 1) // 2 for r in reach), dilation)

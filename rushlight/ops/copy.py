@@ -155,7 +155,7 @@ class Copy(_Overwrite):
         if "meta" in (src.device.type, input.device.type):
             if input.is_meta:
                 return input
-            raise NotImplementedError("Cannot copy out of meta tensor; no data!")
+            raise NotImplementedError("Cannot copy out of meta tensor: it has no data")
         dense = src.expand(input.shape).to(input.dtype).contiguous()
         landing = input if input._is_contiguous() else _C.empty(input.shape, None, input.dtype, input.device)
         transfer(landing, dense)

@@ -112,7 +112,7 @@ class EmptyPermuted(Factory):
         size, order = own
         check_sizes("empty_permuted", size)
         if len(size) != len(order):
-            raise RuntimeError(f"Number of dimensions in size does not match the length of the physical_layout; i.e. len(size) = {len(size)} is not equal to len(physical_layout) = {len(order)}")
+            raise RuntimeError(f"empty_permuted: expected as many dims in physical_layout as in size, got {len(order)} and {len(size)}")
         stride, step = [0] * len(size), 1
         for d in reversed(order):
             if not 0 <= d < len(size):
@@ -263,7 +263,7 @@ class _FromTensors(Composite):
     def compute(self, start, end, steps, *rest):
         for t in (start, end):
             if isinstance(t, _C.Tensor) and t.ndim:
-                raise RuntimeError(f"{self.name} only supports 0-dimensional start and end tensors, but got one with {t.ndim} dimension(s)")
+                raise RuntimeError(f"{self.name}: expected start and end to be numbers or 0-dimensional tensors, got one with {t.ndim} dimensions")
         options = dict(zip([p.name for p in self.spec.params[3:]], rest, strict=True))
         bounds = (t if not isinstance(t, _C.Tensor) else 0 if t.is_meta else t.item() for t in (start, end))
         return find_op(self.name)(*bounds, steps, **options)
@@ -287,7 +287,7 @@ class Eye(Composite):
         m, options = (rest[0], rest[1:]) if len(rest) == 6 else (n, rest)
         dtype, layout, device, pin_memory, requires_grad = options
         if n < 0 or m < 0:
-            raise RuntimeError(f"eye: n and m must be greater or equal to 0, got {n} and {m}")
+            raise RuntimeError(f"eye: expected n and m of at least 0, got {n} and {m}")
         made = find_op("zeros")((n, m), dtype=dtype, layout=layout, device=device, pin_memory=pin_memory)
         made.diagonal().fill_(1)
         return made.requires_grad_(requires_grad)

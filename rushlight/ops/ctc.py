@@ -149,9 +149,9 @@ def prepared(log_probs: Any, targets: Any, input_lengths: Any, target_lengths: A
     lengths = check_lengths("target_lengths", target_lengths, items)
     if not inputs.is_meta and items:
         if not 0 <= int(inputs.min().item()) <= int(inputs.max().item()) <= times:
-            raise RuntimeError(f"ctc_loss: Expected input_lengths to have value at least 0 and at most {times}, got {inputs.tolist()}")
+            raise RuntimeError(f"ctc_loss: expected input_lengths from 0 to {times}, got {inputs.tolist()}")
         if int(lengths.min().item()) < 0:
-            raise RuntimeError(f"ctc_loss: Expected target_lengths to have value at least 0, got {lengths.tolist()}")
+            raise RuntimeError(f"ctc_loss: expected target_lengths of 0 or more, got {lengths.tolist()}")
     labels = as_matrix(targets, lengths, items, blank)
     if not labels.is_meta and labels.numel() and not 0 <= int(labels.min().item()) <= int(labels.max().item()) < classes:
         raise RuntimeError(f"ctc_loss: targets must be classes in [0, {classes}), got values from {int(labels.min().item())} to {int(labels.max().item())}")

@@ -21,9 +21,9 @@ class Diff(Composite):
 
     def compute(self, input, n, dim, prepend, append):
         if input.ndim == 0:
-            raise RuntimeError("diff expects input to be at least one-dimensional")
+            raise RuntimeError("diff: expected an input with dimensions, got a number")
         if n < 0:
-            raise RuntimeError(f"diff: order must be non-negative but got {n}")
+            raise RuntimeError(f"diff: expected n of at least 0, got {n}")
         dim = wrap_dim("diff", dim, input.ndim)
         for extra in (prepend, append):
             check_neighbour(input, extra, dim)
@@ -43,9 +43,9 @@ def check_neighbour(input: Any, extra: Any, dim: int) -> None:
     if extra is None:
         return
     if extra.ndim != input.ndim:
-        raise RuntimeError(f"diff expects prepend or append to be the same dimension as input, got {extra.ndim} and {input.ndim} dims")
+        raise RuntimeError(f"diff: expected prepend and append with the input's number of dimensions, {input.ndim}, got {extra.ndim}")
     if any(a != b for d, (a, b) in enumerate(zip(extra.shape, input.shape, strict=True)) if d != dim):
-        raise RuntimeError(f"diff expects the shape of tensor to prepend or append to match that of input except along the differencing dimension; input.size() = {list(input.shape)}, but got size {list(extra.shape)}")
+        raise RuntimeError(f"diff: prepend and append may differ from the input's size {list(input.shape)} in dim alone, got {list(extra.shape)}")
 
 
 # --- gradient -----------------------------------------------------------------------------------------------------------
@@ -62,10 +62,10 @@ class NumericGradient(Composite):
         dims = list(range(input.ndim)) if dim is None else [dim] if isinstance(dim, int) else list(dim)
         wrapped = wrap_dims("gradient", dims, input.ndim)
         if edge_order not in (1, 2):
-            raise RuntimeError(f"torch.gradient only supports edge_order=1 and edge_order=2, got {edge_order}")
+            raise RuntimeError(f"gradient: expected edge_order 1 or 2, got {edge_order}")
         for d in wrapped:
             if input.ndim and input.shape[d] < edge_order + 1:
-                raise RuntimeError(f"torch.gradient expected each dimension size to be at least edge_order+1, got {input.shape[d]} at dim {d}")
+                raise RuntimeError(f"gradient: expected at least edge_order + 1 elements in each dimension, got {input.shape[d]} at dim {d}")
         steps = check_spacing(input, spacing, wrapped, dim)
         return tuple(differences(input, d, step, edge_order) for d, step in zip(wrapped, steps, strict=True))
 
@@ -80,15 +80,15 @@ def check_spacing(input: Any, spacing: Any, dims: tuple[int, ...], given: Any) -
         spacing = [spacing]
     steps = list(spacing)
     if (isinstance(given, int) and len(steps) != 1) or len(steps) != len(dims):
-        raise RuntimeError(f"torch.gradient expected spacing to be unspecified, a scalar, or a list of length equal to the number of dims differentiated ({len(dims)}), but got a list of length {len(steps)}")
+        raise RuntimeError(f"gradient: expected spacing to be a number or one entry per dim ({len(dims)}), got {len(steps)} entries")
     for d, step in zip(dims, steps, strict=True):
         if isinstance(step, _C.Tensor):
             if step.ndim != 1:
-                raise RuntimeError(f"torch.gradient expected each element of spacing to have one dimension, but got {step.ndim}")
+                raise RuntimeError(f"gradient: expected spacing tensors with one dimension, got {step.ndim}")
             if step.device != input.device:
-                raise RuntimeError(f"torch.gradient expected each tensor to be on the same device, but got devices {step.device} and {input.device}")
+                raise RuntimeError(f"gradient: expected spacing on the same device as input, {input.device}, got {step.device}")
             if step.shape[0] != input.shape[d]:
-                raise RuntimeError(f"torch.gradient expected each element of spacing to have the length of the input's dim {d} ({input.shape[d]}), but got {step.shape[0]}")
+                raise RuntimeError(f"gradient: expected a spacing of length {input.shape[d]} for dim {d}, got {step.shape[0]}")
     return steps
 
 
@@ -144,7 +144,7 @@ class _Trapezoids(Composite):
     def pieces(self, y: Any, x: Any, dx: Any, dim: int) -> tuple[Any, Any]:
         """(twice the mean heights times widths where those vary, the constant width)."""
         if y.dtype is _C.bool:
-            raise RuntimeError(f"{self.name}: received a bool input for `y`, but bool is not supported")
+            raise RuntimeError(f"{self.name}: expected numbers as y, got bool")
         dim = wrap_dim(self.name, dim, y.ndim)
         n = y.shape[dim] if y.ndim else 1
         heights = y.narrow(dim, 1, n - 1) + y.narrow(dim, 0, n - 1)
@@ -161,7 +161,7 @@ class _Trapezoids(Composite):
         if isinstance(dx, bool):
             raise RuntimeError(f"{self.name}: received a bool input for `dx`, but bool is not supported")
         if isinstance(dx, complex):
-            raise RuntimeError(f"{self.name}: Currently, we only support dx as a real number.")
+            raise RuntimeError(f"{self.name}: expected dx to be a real number.")
         return y, x, dx, dim
 
 
@@ -169,7 +169,7 @@ def widths(name: str, y: Any, x: Any, dim: int) -> Any:
     """Distances between coordinates, shaped to multiply the heights along `dim`."""
     if x.ndim == 1:
         if x.shape[0] != y.shape[dim]:
-            raise RuntimeError(f"{name}: There must be one `x` value for each sample point, got {x.shape[0]} values and {y.shape[dim]} points")
+            raise RuntimeError(f"{name}: expected as many elements in x as y has sample points, got {x.shape[0]} and {y.shape[dim]}")
         x = x.reshape((*(1,) * dim, x.shape[0], *(1,) * (y.ndim - dim - 1)))
     else:
         x = x.reshape((*(1,) * (y.ndim - x.ndim), *x.shape)) if x.ndim < y.ndim else x

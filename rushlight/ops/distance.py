@@ -152,11 +152,11 @@ def check_sets(x1: Any, x2: Any, p: float, compute_mode: Any) -> None:
         if not x.is_floating_point():
             raise RuntimeError(f"cdist only supports floating-point dtypes, {label} got: {x.dtype.name}")
         if x.ndim < 2:
-            raise RuntimeError(f"cdist only supports at least 2D tensors, {label} got: {x.ndim}D")
+            raise RuntimeError(f"cdist: expected {label} with at least 2 dimensions, got {x.ndim}")
     if x1.shape[-1] != x2.shape[-1]:
         raise RuntimeError(f"cdist: expected as many columns in x1 as in x2, got {x1.shape[-1]} and {x2.shape[-1]}")
     if p < 0:
-        raise RuntimeError(f"cdist only supports non-negative p values, got {p}")
+        raise RuntimeError(f"cdist: expected p of at least 0, got {p}")
     if compute_mode is not None and compute_mode not in (MM_IF_LARGE, MM_ALWAYS, MM_NEVER):
         raise RuntimeError(f"cdist: possible modes: 0, 1, 2, but was: {compute_mode}")
 
@@ -230,7 +230,7 @@ class Pdist(Composite):
         if input.dtype not in (_C.float32, _C.float64):
             raise RuntimeError(f"pdist only supports floating-point dtypes, got {input.dtype.name}")
         if p < 0:
-            raise RuntimeError(f"pdist only supports non-negative p values, got {p}")
+            raise RuntimeError(f"pdist: expected p of at least 0, got {p}")
         count = input.shape[0]
         if count < 2:
             return input.reshape(-1).narrow(0, 0, 0).clone()
@@ -283,7 +283,7 @@ class CosineSimilarity(Composite):
     def compute(self, x1, x2, dim, eps):
         common = result_type_of([x1, x2])
         if not (common.is_floating_point or common.is_complex):
-            raise RuntimeError(f"cosine_similarity: expected common dtype to be floating point, yet common dtype is {common.name}")
+            raise RuntimeError(f"cosine_similarity: expected floating point inputs, got ones of common dtype {common.name}")
         shape = broadcast_batch("cosine_similarity", tuple(x1.shape), tuple(x2.shape))
         x1, x2 = x1.to(common).expand(shape), x2.to(common).expand(shape)
         unit = []
@@ -312,7 +312,7 @@ class Renorm(Composite):
 
     def compute(self, input, p, dim, maxnorm):
         if input.ndim < 2:
-            raise RuntimeError(f"renorm: input needs at least 2 dimensions, got {input.ndim} dimensions")
+            raise RuntimeError(f"renorm: expected an input with 2 dimensions or more, got {input.ndim}")
         if not (input.is_floating_point() or input.is_complex()):
             raise RuntimeError(f"renorm: expected a floating or complex tensor, got {input.dtype.name}")
         for label, value in (("p", p), ("maxnorm", maxnorm)):
@@ -321,7 +321,7 @@ class Renorm(Composite):
         if p <= 0:
             raise RuntimeError(f"renorm: non-positive-norm not supported, got p = {p}")
         if maxnorm < 0:
-            raise RuntimeError(f"renorm: expected maxnorm to be >= 0 but got {maxnorm}")
+            raise RuntimeError(f"renorm: expected maxnorm of at least 0, got {maxnorm}")
         if not -input.ndim <= dim < input.ndim:
             raise IndexError(f"renorm: dim {dim} is out of range for a tensor of {input.ndim} dims")
         dim %= input.ndim

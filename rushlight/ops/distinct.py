@@ -53,7 +53,7 @@ def check_distinct(name: str, t: Any, dim: int | None) -> None:
     if not t.ndim:
         raise IndexError(f"{name}: Dimension specified as {dim} but tensor has no dimensions")
     if 0 in [n for d, n in enumerate(t.shape) if d != wrap_dim(name, dim, t.ndim)]:
-        raise RuntimeError(f"{name}: There are 0 sized dimensions, and they aren't selected, so unique cannot be applied to shape {list(t.shape)}")
+        raise RuntimeError(f"{name}: shape {list(t.shape)} is empty in a dimension other than dim, so its slices have no elements to compare")
 
 
 def slices(t: Any, dim: int) -> Any:

@@ -37,7 +37,7 @@ def bernoulli(target: Any, p: float, one: float = 1.0) -> Any:
 def keep_noise(target: Any, p: float) -> Any:
     """Zero with probability p, else 1 / (1 - p): noise that keeps the mean."""
     if not target.dtype.is_floating_point:
-        raise RuntimeError(f"dropout: result type float32 can't be cast to the desired output type {target.dtype.name}")
+        raise RuntimeError(f"dropout: the result type float32 can't be cast to that of out, {target.dtype.name}")
     scale = 1.0 / (1 - p) if target.dtype is _C.float64 else to_single(1.0 / to_single(1 - p))
     return bernoulli(target, 1 - p, scale)
 
@@ -64,7 +64,7 @@ class DropoutFamily(Composite):
         """Memory for the noise: one number per element, or per channel."""
         if self.per_feature:
             if input.ndim < 2:
-                raise RuntimeError(f"{self.name}: Feature dropout requires at least 2 dimensions in the input, got {input.ndim}.")
+                raise RuntimeError(f"{self.name}: expected an input with batch and channels, 2 dimensions at least, got {input.ndim}.")
             return input.detach().new_empty((*input.shape[:2], *(1 for _ in input.shape[2:])))
         return find_op("empty_like")(input.detach())
 
@@ -247,7 +247,7 @@ class Rrelu(Composite):
     def compute(self, input, lower, upper, training, last):
         generator, is_inplace = (None, last or self.is_inplace) if isinstance(last, bool) else (last, self.is_inplace)
         if lower > upper:
-            raise RuntimeError(f"rrelu: the lower bound must be less than or equal to the upper bound, got {lower} and {upper}")
+            raise RuntimeError(f"rrelu: expected lower <= upper, got {lower} and {upper}")
         if not training:
             return find_op("leaky_relu_" if is_inplace else "leaky_relu")(input, (lower + upper) / 2)
         result = find_op("_rrelu_with_noise")(input, lower, upper, generator)[0]

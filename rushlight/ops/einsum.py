@@ -41,7 +41,7 @@ def parse(equation: str, operands: list[Any]) -> tuple[list[list[str]], list[str
     left, arrow, right = equation.replace(" ", "").partition("->")
     parts = left.split(",")
     if len(parts) != len(operands):
-        raise RuntimeError(f"einsum(): more operands were provided than specified in the equation: {len(operands)} operands, equation {equation!r} has {len(parts)}")
+        raise RuntimeError(f"einsum: equation {equation!r} names {len(parts)} operands, got {len(operands)}")
     widest = 0
     labels = []
     for k, (part, t) in enumerate(zip(parts, operands, strict=True)):
@@ -50,7 +50,7 @@ def parse(equation: str, operands: list[Any]) -> tuple[list[list[str]], list[str
             raise RuntimeError(f"einsum(): invalid subscript in {part!r}, subscripts must be in [a-zA-Z] and an ellipsis")
         dots = t.ndim - len(letters)
         if dots < 0 or (dots and "..." not in part):
-            raise RuntimeError(f"einsum(): the number of subscripts in the equation ({len(letters)}) does not match the number of dimensions ({t.ndim}) for operand {k} and no ellipsis was given")
+            raise RuntimeError(f"einsum: operand {k} has {t.ndim} dimensions, the equation {len(letters)} subscripts for it and no ellipsis")
         widest = max(widest, dots if "..." in part else 0)
         head, _, tail = part.partition("...")
         labels.append([*head, *(f".{i}" for i in range(dots, 0, -1)), *tail])
@@ -64,9 +64,9 @@ def parse(equation: str, operands: list[Any]) -> tuple[list[list[str]], list[str
     known = {c for part in labels for c in part} | set(ellipsis)
     for c in output:
         if c not in known:
-            raise RuntimeError(f"einsum(): output subscript {c} does not appear in the equation for any input operand")
+            raise RuntimeError(f"einsum: output subscript {c} belongs to no operand")
         if output.count(c) > 1:
-            raise RuntimeError(f"einsum(): output subscript {c} appears more than once in the output")
+            raise RuntimeError(f"einsum: output subscript {c} stands more than once")
     return labels, output
 
 
@@ -138,7 +138,7 @@ def check_sizes(pairs: list[tuple[Any, list[str]]]) -> None:
         for c, s in zip(part, t.shape, strict=True):
             if sizes.setdefault(c, s) != s:
                 if 1 not in (sizes[c], s):
-                    raise RuntimeError(f"einsum(): subscript {c} has size {s} for operand {k} which does not broadcast with previously seen size {sizes[c]}")
+                    raise RuntimeError(f"einsum: subscript {c} has size {s} in operand {k}, and does not broadcast with {sizes[c]} in an earlier one")
                 sizes[c] = max(sizes[c], s)
 
 

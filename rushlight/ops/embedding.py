@@ -27,7 +27,7 @@ def check_table(name: str, weight: Any, indices: Any) -> None:
 
 def check_index_type(name: str, indices: Any, label: str = "indices") -> None:
     if indices.dtype not in (_C.int64, _C.int32):
-        raise RuntimeError(f"{name}: Expected tensor for argument #1 '{label}' to have one of the following scalar types: Long, Int; but got {indices.dtype.name}")
+        raise RuntimeError(f"{name}: expected '{label}' of dtype int64 (Long) or int32 (Int), got {indices.dtype.name}")
 
 
 # --- embedding ----------------------------------------------------------------------------------------------------------------
@@ -84,7 +84,7 @@ class EmbeddingSparseBackward(Composite):
 
     def compute(self, grad_output, indices, num_weights, padding_idx, scale_grad_by_freq):
         if scale_grad_by_freq:
-            raise RuntimeError("embedding_backward: scale_grad_by_freq not supported with sparse gradients")
+            raise RuntimeError("embedding_backward: sparse gradients are not scaled by frequency: scale_grad_by_freq must be False")
         flat, rows = row_gradients(grad_output, indices, padding_idx, False, num_weights)
         if padding_idx >= 0:
             kept = (flat != padding_idx).nonzero().reshape(-1)
@@ -134,7 +134,7 @@ def wrap_padding(name: str, padding_idx: int | None, entries: int, error: type[E
     if padding_idx is None:
         return -1
     if not -entries <= padding_idx < entries:
-        raise error(f"{name}: padding_idx must be within num_embeddings, {-entries} through {entries - 1}, but got {padding_idx}")
+        raise error(f"{name}: padding_idx must be within num_embeddings: {-entries} to {entries - 1}, got {padding_idx}")
     return padding_idx % entries
 
 
@@ -184,7 +184,7 @@ def check_rows(name: str, indices: Any, entries: int) -> None:
     wrong = (indices < 0) | (indices >= entries)
     if bool(wrong.any()):
         at = int(wrong.to(_C.int64).argmax().item())
-        raise RuntimeError(f"{name}: Index {at} of input takes value {indices[at].item()} which is not in the valid range [0, {entries})")
+        raise RuntimeError(f"{name}: expected indices in [0, {entries}), got {indices[at].item()} at position {at}")
 
 
 def divide(name: str, indices: Any, offsets: Any, include_last_offset: bool) -> tuple[int, Any]:
@@ -193,14 +193,14 @@ def divide(name: str, indices: Any, offsets: Any, include_last_offset: bool) -> 
         raise ValueError(f"{name}: offsets has to be a 1D Tensor, got shape {list(offsets.shape)}")
     count, bags = indices.numel(), offsets.numel() - include_last_offset
     if bags < 0:
-        raise RuntimeError(f"{name}: include_last_offset: number of offset should be at least 1")
+        raise RuntimeError(f"{name}: include_last_offset=True needs at least 1 offset")
     if indices.is_meta:
         return bags, indices.new_empty((count,), dtype=_C.int64)
     if offsets.numel() and readable(offsets):
         if (first := offsets[0].item()) != 0:
-            raise RuntimeError(f"{name}: offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. However, got {first}")
+            raise RuntimeError(f"{name}: the first bag starts at position 0: expected offsets[0] = 0, got {first}")
         if (last := offsets[-1].item()) > count:
-            raise RuntimeError(f"{name}: offsets[-1] can not be greater than input's length {count} but got offsets[-1] of {last}")
+            raise RuntimeError(f"{name}: expected offsets up to the input's length {count}, got offsets[-1] = {last}")
     starts = offsets[:bags].to(_C.int64)
     places = find_op("arange")(count, dtype=_C.int64, device=indices.device)
     return bags, (find_op("searchsorted")(starts, places, right=True) - 1).clamp(min=0)
@@ -241,7 +241,7 @@ class FunctionalEmbeddingBag(Composite):
             raise ValueError(f"embedding_bag: expected per_sample_weights of the shape of input, {list(input.shape)}, got {list(per_sample_weights.shape)}")
         input, offsets, per_sample_weights = as_bags(input, offsets, per_sample_weights)
         if mode not in MODES:
-            raise ValueError(f"embedding_bag: mode has to be one of sum, mean or max, got {mode!r}")
+            raise ValueError(f"embedding_bag: expected mode 'sum', 'mean' or 'max', got {mode!r}")
         if mode == "max" and (scale_grad_by_freq or sparse):
             what = "scaling the gradient by the frequency" if scale_grad_by_freq else "sparse weights"
             raise ValueError(f"embedding_bag: max mode does not support {what}")
@@ -282,19 +282,19 @@ class OneHot(Composite):
 
     def compute(self, input, num_classes):
         if input.dtype is not _C.int64:
-            raise RuntimeError(f"one_hot is only applicable to index tensor of type LongTensor, got {input.dtype.name}")
+            raise RuntimeError(f"one_hot: expected an index tensor of dtype int64, got {input.dtype.name}")
         if not readable(input):
             if num_classes < 0:
                 raise NotImplementedError("one_hot: the number of classes cannot be read from a meta tensor or inside vmap; give num_classes")
         elif not input.numel():
             if num_classes <= 0:
-                raise RuntimeError("one_hot: Can not infer total number of classes from empty tensor.")
+                raise RuntimeError("one_hot: an empty tensor does not tell the number of classes. Pass num_classes.")
         else:
             if int(input.min().item()) < 0:
-                raise RuntimeError(f"one_hot: Class values must be non-negative, got {input.min().item()}")
+                raise RuntimeError(f"one_hot: expected class values of at least 0, got {input.min().item()}")
             top = int(input.max().item())
             if num_classes == -1:
                 num_classes = top + 1
             elif top >= num_classes:
-                raise RuntimeError(f"one_hot: Class values must be smaller than num_classes, got {top} and {num_classes}")
+                raise RuntimeError(f"one_hot: expected class values below num_classes={num_classes}, got {top}")
         return input.new_zeros((*input.shape, num_classes)).scatter(-1, input.unsqueeze(-1), 1)

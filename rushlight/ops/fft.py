@@ -184,7 +184,7 @@ def as_complex(x: Any) -> Any:
 
 def need_real(name: str, x: Any) -> Any:
     if x.dtype.is_complex:
-        raise RuntimeError(f"{name}: expects a real input tensor, but got {x.dtype.name}")
+        raise RuntimeError(f"{name}: expected a real input, got {x.dtype.name}")
     return as_float(x)
 
 
@@ -212,7 +212,7 @@ def sizes_and_dims(name: str, x: Any, s: Any, dim: Any) -> tuple[list[int], tupl
         if len(set(dims)) != len(dims):
             raise RuntimeError(f"{name}: FFT dims must be unique, got {list(dim)}")
         if s is not None and len(s) != len(dims):
-            raise RuntimeError(f"{name}: When given, dim and shape arguments must have the same length, got {len(dims)} and {len(s)}")
+            raise RuntimeError(f"{name}: expected as many dims as sizes, got {len(dims)} and {len(s)}")
     elif s is not None:
         if len(s) > x.ndim:
             raise RuntimeError(f"{name}: Got shape with {len(s)} values but input tensor only has {x.ndim} dimensions.")
@@ -465,7 +465,7 @@ class _Frequencies(Composite):
         if dtype is not None and rank(dtype) < 2:
             raise RuntimeError(f"fft.{self.name}: expected a floating point or complex dtype, got {dtype.name}")
         if n < 0:
-            raise RuntimeError(f"fft.{self.name}: Trying to create tensor with negative dimension {n}")
+            raise RuntimeError(f"fft.{self.name}: expected n of at least 0, got negative dimension {n}")
         made = self.indices(n, dtype or default_dtype(), layout, device, pin_memory)
         made = made.mul_(math.inf if n * d == 0 else 1 / (n * d))
         return made.requires_grad_(requires_grad)

@@ -76,7 +76,7 @@ class Unfold(Columns):
         input = args[0]
         kernel, dilation, padding, stride = numbers = self.numbers(*args[1:])
         if input.ndim not in (3, 4) or 0 in input.shape[-3:]:
-            raise RuntimeError(f"unfold: Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for input, but got: {list(input.shape)}")
+            raise RuntimeError(f"unfold: expected an input with 3 dimensions, or 4 with a batch (which alone may be empty), got shape {list(input.shape)}")
         if not input._is_contiguous():
             return None
         size = tuple(input.shape[-2:])
@@ -108,12 +108,12 @@ class Fold(Columns):
         input, size = args[0], per_dim("fold", "output_size", args[1], 2)
         kernel, dilation, padding, stride = numbers = self.numbers(*args[2:])
         if input.ndim not in (2, 3) or 0 in input.shape[-2:]:
-            raise RuntimeError(f"fold: Expected 2D or 3D (batch mode) tensor for input with possibly 0 batch size and non-zero dimensions for input, but got: {list(input.shape)}")
+            raise RuntimeError(f"fold: expected an input with 2 dimensions, or 3 with a batch (which alone may be empty), got shape {list(input.shape)}")
         if input.shape[-2] % product(kernel):
-            raise RuntimeError(f"fold: Expected size of input's dimension 1 to be divisible by the product of kernel_size, but got input.size(1)={input.shape[-2]} and kernel_size={list(kernel)}.")
+            raise RuntimeError(f"fold: dimension 1 of input holds channels times kernel elements: expected a multiple of those of kernel_size={list(kernel)}, got {input.shape[-2]}.")
         out = self.windows(size, kernel, dilation, padding, stride)
         if any(n < 1 for n in out) or input.shape[-1] != product(out):
-            raise RuntimeError(f"fold: Given output_size={list(size)}, kernel_size={list(kernel)}, dilation={list(dilation)}, padding={list(padding)}, stride={list(stride)}, expected size of input's dimension 2 to match the calculated number of sliding blocks {out[0]} * {out[1]}, but got input.size(2)={input.shape[-1]}.")
+            raise RuntimeError(f"fold: Given output_size={list(size)}, kernel_size={list(kernel)}, dilation={list(dilation)}, padding={list(padding)}, stride={list(stride)}, expected dimension 2 of input to hold the {out[0]} * {out[1]} blocks, got input.size(2)={input.shape[-1]}.")
         if not input._is_contiguous():
             return None
         channels = input.shape[-2] // product(kernel)

@@ -29,7 +29,7 @@ def each(name: str, value: Any, count: int) -> list[Any]:
     if not isinstance(value, (list, tuple)):
         return [value] * count
     if len(value) != count:
-        raise RuntimeError(f"{name}: Tensor lists must have the same number of tensors, got {count} and {len(value)}")
+        raise RuntimeError(f"{name}: expected lists with the same number of tensors, got {count} and {len(value)}")
     return list(value)
 
 
@@ -60,7 +60,7 @@ class _Foreach(OpDefinition):
     def length(self, args: tuple) -> int:
         first = next((a for a in args if isinstance(a, (list, tuple))), ())
         if not first:
-            raise RuntimeError(f"{self.spec.name}: Tensor list must have at least one tensor.")
+            raise RuntimeError(f"{self.spec.name}: expected a list of at least one tensor.")
         return len(first)
 
     def call(self, op: Any, *row: Any) -> Any:

@@ -29,5 +29,5 @@ class Glu(Composite):
         dim = wrap_dim("glu", dim, input.ndim)
         size = input.shape[dim]
         if size % 2:
-            raise RuntimeError(f"glu: Halving dimension must be even, but dimension {dim} is size {size}")
+            raise RuntimeError(f"glu: expected an even size in dimension {dim}, which is halved, got {size}")
         return find_op("_gate")(input.narrow(dim, 0, size // 2), input.narrow(dim, size // 2, size // 2))

@@ -31,9 +31,9 @@ class MeshGrid(Composite):
             if t.ndim > 1:
                 raise RuntimeError(f"meshgrid: expected tensors with 0 or 1 dimensions, got shape {list(t.shape)}")
             if t.dtype is not tensors[0].dtype:
-                raise RuntimeError(f"torch.meshgrid expects all tensors to have the same dtype, got {tensors[0].dtype.name} and {t.dtype.name}")
+                raise RuntimeError(f"meshgrid: expected tensors of one dtype, got {tensors[0].dtype.name} and {t.dtype.name}")
             if t.device != tensors[0].device:
-                raise RuntimeError(f"torch.meshgrid expects all tensors to have the same device, got {tensors[0].device} and {t.device}")
+                raise RuntimeError(f"meshgrid: expected tensors on the same device, got {tensors[0].device} and {t.device}")
         if indexing not in (None, "ij", "xy"):
             raise RuntimeError(f'meshgrid: expected indexing="xy" or indexing="ij", got {indexing}')
         swapped = indexing == "xy" and len(tensors) > 1
@@ -54,7 +54,7 @@ class CartesianProd(Composite):
     def compute(self, tensors):
         for t in tensors:
             if t.ndim != 1:
-                raise RuntimeError(f"Expect a 1D vector, but got shape {list(t.shape)}")
+                raise RuntimeError(f"cartesian_prod: expected vectors, got shape {list(t.shape)}")
         if len(tensors) == 1:
             return tensors[0]
         grids = find_op("meshgrid")(tensors, indexing="ij")
@@ -70,9 +70,9 @@ class Combinations(Composite):
 
     def compute(self, input, r, with_replacement):
         if input.ndim != 1:
-            raise RuntimeError(f"Expect a 1D vector, but got shape {list(input.shape)}")
+            raise RuntimeError(f"combinations: expected a vector, got shape {list(input.shape)}")
         if r < 0:
-            raise RuntimeError(f"Expect a non-negative number, but got {r}")
+            raise RuntimeError(f"combinations: expected r of at least 0, got {r}")
         if r == 0:
             return input.new_empty(0)
         n = input.numel()
@@ -98,7 +98,7 @@ class BlockDiag(Composite):
             raise RuntimeError("torch.block_diag: expected at least one tensor")
         for k, t in enumerate(tensors):
             if t.ndim > 2:
-                raise RuntimeError(f"torch.block_diag: Input tensors must have 2 or fewer dimensions. Input {k} has {t.ndim} dimensions")
+                raise RuntimeError(f"block_diag: expected tensors with at most 2 dimensions, got {t.ndim} in number {k}")
             if t.device != tensors[0].device:
                 raise RuntimeError(f"block_diag: expected tensors on the same device, got number 0 on {tensors[0].device} and number {k} on {t.device}")
         dtype = result_type_of(tensors)
@@ -146,7 +146,7 @@ class UnravelIndex(Composite):
         if rank(indices.dtype) != 1:
             raise ValueError(f"expected 'indices' to be an integer tensor, but got {indices.dtype.name}")
         if any(n < 0 for n in shape):
-            raise ValueError(f"'shape' cannot have negative values, but got {shape}")
+            raise ValueError(f"shape: expected sizes of at least 0, got {shape}")
         indices = indices.to(_C.int64)
         made, step = [], math.prod(shape)
         for n in shape:
@@ -182,8 +182,8 @@ class ChunkCat(Composite):
         if t.numel() == 0:
             raise RuntimeError(f"_chunk_cat expects non-empty tensors, got shape {list(t.shape)}")
         if dim >= t.ndim:
-            raise RuntimeError(f"_chunk_cat expects dim < ndim for all input tensors, got {dim} and {t.ndim}")
+            raise RuntimeError(f"_chunk_cat: expected every tensor to have dimension dim={dim}, got one with ndim {t.ndim}")
         if t.dtype is not first.dtype:
-            raise RuntimeError(f"_chunk_cat expects all input tensors with the same dtype, got {first.dtype.name} and {t.dtype.name}")
+            raise RuntimeError(f"_chunk_cat: expected tensors of one dtype, got {first.dtype.name} and {t.dtype.name}")
         if tuple(t.shape[:dim]) != tuple(first.shape[:dim]):
-            raise RuntimeError(f"_chunk_cat expects same sizes of 0,...,dim-1 dimensions for all tensors, got {list(first.shape)} and {list(t.shape)}")
+            raise RuntimeError(f"_chunk_cat: expected equal sizes in the dimensions before dim, got {list(first.shape)} and {list(t.shape)}")

@@ -76,14 +76,14 @@ class SearchSorted(Composite):
     def check(self, sequence: Any, input: Any, right: bool, side: Any, sorter: Any) -> bool:
         """Whether to insert behind equal elements."""
         if side not in (None, "left", "right"):
-            raise RuntimeError(f"searchsorted(): side can only be 'left' or 'right' but got {side}")
+            raise RuntimeError(f"searchsorted: expected side 'left' or 'right', got {side}")
         if side == "left" and right:
             raise RuntimeError("searchsorted: side='left' contradicts right=True")
         is_scalar = not isinstance(input, _C.Tensor) or not input.ndim
         if is_scalar and sequence.ndim != 1:
-            raise RuntimeError(f"searchsorted(): input value can be a scalar only when boundaries tensor dimension is 1, got {sequence.ndim}")
+            raise RuntimeError(f"searchsorted: a number as input needs boundaries with 1 dimension, got {sequence.ndim}")
         if not sequence.ndim:
-            raise RuntimeError("searchsorted(): boundaries tensor should have positive dimension, but got 0 dimension")
+            raise RuntimeError("searchsorted: expected boundaries with dimensions, got 0")
         if sequence.ndim != 1 and tuple(sequence.shape[:-1]) != tuple(input.shape[:-1]):
             raise RuntimeError(
                 "searchsorted: expected boundaries with 1 dimension, or with the sizes of input in all dimensions but the last, "
@@ -127,18 +127,18 @@ class BinCount(Composite):
         if rank(input.dtype) != 1:
             raise NotImplementedError(f'"bincount" not implemented for {input.dtype.name} tensors')
         if input.ndim != 1:
-            raise RuntimeError(f"bincount only supports 1-d non-negative integral inputs, got shape {list(input.shape)} of {input.dtype.name}")
+            raise RuntimeError(f"bincount: expected a vector of integers, got shape {list(input.shape)} of {input.dtype.name}")
         if minlength < 0:
             raise RuntimeError(f"bincount: minlength should be >= 0, got {minlength}")
         if weights is not None and weights.shape != input.shape:
-            raise RuntimeError(f"bincount: weights should be 1-d and have the same length as input, got {list(weights.shape)} and {list(input.shape)}")
+            raise RuntimeError(f"bincount: expected weights of the shape of input, {list(input.shape)}, got {list(weights.shape)}")
         if input.is_meta:
             raise NotImplementedError("bincount: the number of results depends on data, and meta tensors have none")
         if not input.numel():
             return input.new_zeros((minlength,), dtype=_C.int64)
         lowest, highest = input.min().item(), input.max().item()
         if lowest < 0:
-            raise RuntimeError(f"bincount only supports 1-d non-negative integral inputs, got {lowest}")
+            raise RuntimeError(f"bincount: expected integers of at least 0 (non-negative), got {lowest}")
         return counted(input.to(_C.int64), max(highest + 1, minlength), self.amounts(input, weights))
 
     def amounts(self, input: Any, weights: Any) -> Any:
@@ -212,9 +212,9 @@ def check_points(name: str, points: Any, weight: Any) -> None:
         raise NotImplementedError(f'"{name}" not implemented for {points.dtype.name} tensors')
     if weight is not None:
         if weight.dtype is not points.dtype:
-            raise RuntimeError(f"{name}: if weight tensor is provided, input tensor and weight tensor should have the same dtype, but got {points.dtype.name} and {weight.dtype.name}")
+            raise RuntimeError(f"{name}: expected a weight of the dtype of input, {points.dtype.name}, got {weight.dtype.name}")
         if tuple(weight.shape) != tuple(points.shape[:-1]):
-            raise RuntimeError(f"{name}: if weight tensor is provided it should have the same shape as the input tensor excluding its innermost dimension, but got {list(points.shape)} and {list(weight.shape)}")
+            raise RuntimeError(f"{name}: expected a weight of the shape of input without its last dimension, got {list(weight.shape)} for {list(points.shape)}")
 
 
 def check_edges(name: str, points: Any, edges: Sequence[Any]) -> list[Any]:
@@ -223,9 +223,9 @@ def check_edges(name: str, points: Any, edges: Sequence[Any]) -> list[Any]:
         if e.dtype is not points.dtype:
             raise RuntimeError(f"{name}: input tensor and bins tensors should have the same dtype, but got {points.dtype.name} and bins for dimension {d} with dtype {e.dtype.name}")
         if e.ndim != 1:
-            raise RuntimeError(f"{name}: bins tensor should have one dimension, but got {e.ndim} dimensions in the bins tensor for dimension {d}")
+            raise RuntimeError(f"{name}: expected the bins of dimension {d} to have one dimension, got {e.ndim}")
         if not e.numel():
-            raise RuntimeError(f"{name}: bins tensor should have at least 1 element, but got 0 elements in the bins tensor for dimension {d}")
+            raise RuntimeError(f"{name}: expected at least 1 element in the bins of dimension {d}, got 0")
     return [e.detach().contiguous() for e in edges]
 
 
@@ -247,7 +247,7 @@ def even_edges(name: str, points: Any, bins: Sequence[int], limits: Sequence[flo
         if not (math.isfinite(low) and math.isfinite(high)):
             raise RuntimeError(f"{name}: dimension {d}'s range [{low}, {high}] is not finite")
         if low > high:
-            raise RuntimeError(f"{name}: min should not exceed max, but got min {low} max {high} for dimension {d}")
+            raise RuntimeError(f"{name}: expected min <= max, got {low} and {high} for dimension {d}")
         if low == high:
             low, high = low - 0.5, high + 0.5
         made.append(find_op("linspace")(low, high, count + 1, dtype=points.dtype, device=points.device))
@@ -290,13 +290,13 @@ class HistogramDD(OpDefinition):
 
     def run(self, input, bins, range, weight, density):
         if input.ndim < 2:
-            raise RuntimeError(f"histogramdd: input tensor should have at least 2 dimensions, but got {input.ndim}")
+            raise RuntimeError(f"histogramdd: expected an input with 2 dimensions or more, got {input.ndim}")
         dims = input.shape[-1]
         bins = [bins] * dims if isinstance(bins, int) else list(bins)
         if len(bins) != dims:
-            raise RuntimeError(f"histogramdd: The size of bins must be equal to the innermost dimension of the input, got {len(bins)} and {dims}.")
+            raise RuntimeError(f"histogramdd: expected bins for each of the {dims} coordinates in input, got {len(bins)}.")
         if weight is not None and tuple(weight.shape) != tuple(input.shape[:-1]):
-            raise RuntimeError(f"histogramdd: if weight tensor is provided it should have the same shape as the input tensor excluding its innermost dimension, but got {list(input.shape)} and {list(weight.shape)}")
+            raise RuntimeError(f"histogramdd: expected a weight of the shape of input without its last dimension, got {list(weight.shape)} for {list(input.shape)}")
         points = input.detach().reshape(-1, dims)
         weight = weight if weight is None else weight.detach().reshape(-1)
         check_points("histogramdd", points, weight)

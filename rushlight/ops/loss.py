@@ -35,7 +35,7 @@ def legacy_reduction(reduction: str, size_average: Any, reduce: Any) -> str:
     if size_average is None and reduce is None:
         return reduction
     meant = "none" if reduce is False else "sum" if size_average is False else "mean"
-    warnings.warn(f"size_average and reduce args will be deprecated, please use reduction='{meant}' instead.", UserWarning, stacklevel=4)
+    warnings.warn(f"size_average and reduce are deprecated: pass reduction='{meant}'.", UserWarning, stacklevel=4)
     return meant
 
 
@@ -178,7 +178,7 @@ class _ElementLoss(Loss):
         if weight is None:
             return reduced(loss, reduction)
         if weight.shape != input.shape:
-            raise ValueError(f"{self.name}: Weights and input must have the same size, got {list(weight.shape)} and {list(input.shape)}")
+            raise ValueError(f"{self.name}: expected a weight of the same size as input, {list(input.shape)}, got {list(weight.shape)}")
         loss = loss * weight
         return loss.sum() / weight.sum() if reduction == "mean" and self.mean_by_weight else reduced(loss, reduction)
 
@@ -212,7 +212,7 @@ class SmoothL1Loss(_ElementLoss):
 
     def element(self, input, target, beta):
         if beta < 0:
-            raise RuntimeError(f"smooth_l1_loss does not support negative values for beta, got {beta}")
+            raise RuntimeError(f"smooth_l1_loss: expected beta of at least 0, got {beta}")
         return super().element(input, target, beta) if beta else (input - target).abs()
 
 
@@ -223,7 +223,7 @@ class HuberLoss(_ElementLoss):
 
     def element(self, input, target, delta):
         if delta <= 0:
-            raise RuntimeError(f"huber_loss does not support non-positive values for delta, got {delta}")
+            raise RuntimeError(f"huber_loss: expected delta above 0, got {delta}")
         return super().element(input, target, delta)
 
 
@@ -236,11 +236,11 @@ class BinaryCrossEntropy(Loss):
         reduction = legacy_reduction(reduction, size_average, reduce)
         check_reduction(self.name, reduction)
         if input.shape != target.shape:
-            raise ValueError(f"binary_cross_entropy: Using a target size ({list(target.shape)}) that is different to the input size ({list(input.shape)}) is deprecated. Please ensure they have the same size.")
+            raise ValueError(f"binary_cross_entropy: expected a target of the same size as input, {list(input.shape)}, got {list(target.shape)}")
         if input.dtype is not target.dtype:
             raise RuntimeError(f"binary_cross_entropy: Found dtype {target.dtype.name} but expected {input.dtype.name}")
         if readable(input) and bool(((input < 0) | (input > 1)).any()):
-            raise RuntimeError("binary_cross_entropy: all elements of input should be between 0 and 1")
+            raise RuntimeError("binary_cross_entropy: expected every element of input in [0, 1]")
         loss = find_op("_binary_cross_entropy_element")(input, target)
         return reduced(loss if weight is None else loss * weight, reduction)
 
@@ -254,7 +254,7 @@ class BinaryCrossEntropyWithLogits(Loss):
         reduction = legacy_reduction(reduction, size_average, reduce)
         check_reduction(self.name, reduction)
         if input.shape != target.shape:
-            raise ValueError(f"binary_cross_entropy_with_logits: Target size ({list(target.shape)}) must be the same as input size ({list(input.shape)})")
+            raise ValueError(f"binary_cross_entropy_with_logits: expected a target of the same size as input, {list(input.shape)}, got {list(target.shape)}")
         loss = find_op("_logit_loss_element")(input, target, pos_weight)
         return reduced(loss if weight is None else loss * weight, reduction)
 
@@ -267,7 +267,7 @@ class KlDiv(Loss):
     def compute(self, input, target, size_average, reduce, reduction, log_target):
         given, reduction = reduction, legacy_reduction(reduction, size_average, reduce)
         if given == reduction == "mean" and size_average is None and reduce is None:
-            warnings.warn("kl_div: reduction: 'mean' divides the total loss by both the batch size and the support size. 'batchmean' divides only by the batch size, as the definition does.", UserWarning, stacklevel=3)
+            warnings.warn("kl_div: reduction='mean' divides by the number of elements. The definition divides by the batch alone, as reduction='batchmean' does.", UserWarning, stacklevel=3)
         if reduction != "batchmean":
             check_reduction("kl_div", reduction)
         loss = target.exp() * (target - input) if log_target else find_op("xlogy")(target, target) - target * input

@@ -85,7 +85,7 @@ def check_classes(name: str, input: Any, target: Any) -> None:
     expected = () if input.ndim == 1 else (input.shape[0], *input.shape[2:])
     if tuple(target.shape) != expected and not (input.ndim == 1 and tuple(target.shape) == (1,)):
         if input.ndim == 1:
-            raise ValueError(f"{name}: For 1D input, 1D target must have size 1, but got target size: {list(target.shape)}")
+            raise ValueError(f"{name}: an input without a batch needs a target of 1 class, got target size {list(target.shape)}")
         if input.ndim > 1 and target.ndim and target.shape[0] != input.shape[0]:
             raise ValueError(f"Expected input batch_size ({input.shape[0]}) to match target batch_size ({target.shape[0]}).")
         raise RuntimeError(f"{name}: expected target size {list(expected)}, got {list(target.shape)}")
@@ -139,10 +139,10 @@ class CrossEntropy(Loss):
         reduction = legacy_reduction(reduction, size_average, reduce)
         check_reduction("cross_entropy", reduction)
         if not 0.0 <= label_smoothing <= 1.0:
-            raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
+            raise RuntimeError(f"cross_entropy: expected label_smoothing in [0, 1], got {label_smoothing}")
         if target.is_floating_point():
             if ignore_index >= 0:
-                raise RuntimeError(f"cross_entropy: ignore_index is not supported for floating point target, got {ignore_index}")
+                raise RuntimeError(f"cross_entropy: a target of probabilities takes no ignore_index, got {ignore_index}")
             return self.probabilities(input, target, weight, reduction, label_smoothing)
         check_classes("cross_entropy", input, target)
         rows, index = as_rows(input, target.to(_C.int64))

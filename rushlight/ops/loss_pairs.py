@@ -24,9 +24,9 @@ class CosineEmbeddingLoss(Loss):
         if target.ndim > 1:
             raise RuntimeError(f"cosine_embedding_loss: expected a target with 0 or 1 dimensions, got {target.ndim}")
         if target.ndim == 1 and (input1.ndim != 2 or input2.ndim != 2):
-            raise RuntimeError(f"cosine_embedding_loss: 1D target tensor expects 2D input tensors, but found inputs with {sizes}.")
+            raise RuntimeError(f"cosine_embedding_loss: a target with 1 dimension needs inputs with 2, got {sizes}.")
         if target.ndim == 0 and (input1.ndim != 1 or input2.ndim != 1):
-            raise RuntimeError(f"cosine_embedding_loss: 0D target tensor expects 1D input tensors, but found inputs with {sizes}.")
+            raise RuntimeError(f"cosine_embedding_loss: a target with 0 dimensions needs inputs with 1, got {sizes}.")
         dim = target.ndim
         lengths = [(x * x).sum(dim) + 1e-12 for x in (input1, input2)]
         cosine = (input1 * input2).sum(dim) / (lengths[0] * lengths[1]).sqrt()

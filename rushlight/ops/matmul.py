@@ -52,7 +52,7 @@ def check_product(name: str, a: Any, b: Any) -> None:
     """Types, devices and inner sizes that a product needs."""
     check_devices(name, (a, b))
     if a.dtype is not b.dtype:
-        raise RuntimeError(f"{name}: expected m1 and m2 to have the same dtype, but got: {a.dtype.name} != {b.dtype.name}")
+        raise RuntimeError(f"{name}: expected matrices of the same dtype, got {a.dtype.name} != {b.dtype.name}")
     if a.dtype is _C.bool:
         raise NotImplementedError(f"{name}: products are not implemented for 'Bool'. Cast to an integer type first.")
     inner = b.shape[-2] if b.ndim > 1 else b.shape[0]
@@ -195,7 +195,7 @@ class Matmul(_Product):
     def plan(self, args):
         a, b = args
         if a.ndim == 0 or b.ndim == 0:
-            raise RuntimeError(f"matmul: both arguments to matmul need to be at least 1D, but they are {a.ndim}D and {b.ndim}D")
+            raise RuntimeError(f"matmul: expected tensors with at least 1 dimension, got {a.ndim}D and {b.ndim}D")
         return self.product(a, b)
 
     def vjp(self, g, input, other):
@@ -295,7 +295,7 @@ class Dot(_Product):
         if a.dtype is not b.dtype:
             raise RuntimeError(f"dot: both vectors must have the same dtype, got {a.dtype} and {b.dtype}. Convert one of them with .to().")
         if a.shape != b.shape:
-            raise RuntimeError(f"dot: inconsistent tensor size, expected tensor [{a.shape[0]}] and src [{b.shape[0]}] to have the same number of elements")
+            raise RuntimeError(f"dot: expected vectors of one length, got [{a.shape[0]}] and [{b.shape[0]}] elements")
         return self.product(a, b)
 
     def vjp(self, g, input, tensor):
@@ -320,7 +320,7 @@ class Inner(Composite):
         if input.ndim == 0 or other.ndim == 0:
             return input * other
         if input.shape[-1] != other.shape[-1]:
-            raise RuntimeError(f"inner() the last dimension must match on both input tensors but got shapes {list(input.shape)} and {list(other.shape)}")
+            raise RuntimeError(f"inner: expected equal last dimensions, got shapes {list(input.shape)} and {list(other.shape)}")
         return find_op("tensordot")(input, other, ([-1], [-1]))
 
 
@@ -427,7 +427,7 @@ class MultiDot(Composite):
 
     def compute(self, tensors):
         if len(tensors) < 2:
-            raise RuntimeError(f"multi_dot(): expected at least 2 tensors but got {len(tensors)}")
+            raise RuntimeError(f"multi_dot: expected 2 tensors or more, got {len(tensors)}")
         first, last = tensors[0], tensors[-1]
         for i, t in enumerate(tensors):
             if t.ndim != 2 and not (t.ndim == 1 and i in (0, len(tensors) - 1)):
@@ -450,7 +450,7 @@ class Bilinear(Composite):
 
     def compute(self, input1, input2, weight, bias):
         if input1.shape[:-1] != input2.shape[:-1]:
-            raise RuntimeError(f"bilinear(): input batch dimensions do not match: got {list(input1.shape[:-1])} and {list(input2.shape[:-1])}")
+            raise RuntimeError(f"bilinear: expected equal batch dimensions in both inputs, got {list(input1.shape[:-1])} and {list(input2.shape[:-1])}")
         outs, left, right = weight.shape
         if (input1.shape[-1], input2.shape[-1]) != (left, right):
             raise RuntimeError(f"bilinear(): inputs have {input1.shape[-1]} and {input2.shape[-1]} features, but weight {tuple(weight.shape)} expects {left} and {right}")
@@ -496,7 +496,7 @@ class _AddProduct(Extern):
         check_product(self.name, a, b)
         check_devices(self.name, (input, a, b))
         if input.dtype is not a.dtype:
-            raise RuntimeError(f"{self.name}: self and mat2 must have the same dtype, but got {input.dtype.name} and {a.dtype.name}")
+            raise RuntimeError(f"{self.name}: expected matrices of the dtype of self, {input.dtype.name}, got {a.dtype.name}")
 
     def run(self, input, a, b, beta, alpha):
         self.check(input, a, b)
@@ -675,7 +675,7 @@ class Linear(_AddProduct):
         if input.ndim == 0 or weight.ndim not in (1, 2):
             raise RuntimeError(f"linear: input must be at least 1-D and weight 1-D or 2-D, got {input.ndim}-D and {weight.ndim}-D")
         if input.dtype is not weight.dtype or (bias is not None and bias.dtype is not input.dtype):
-            raise RuntimeError(f"linear: mat1 and mat2 must have the same dtype, but got {input.dtype.name} and {weight.dtype.name}")
+            raise RuntimeError(f"linear: input and weight must have the same dtype, got {input.dtype.name} and {weight.dtype.name}")
         if input.shape[-1] != weight.shape[-1]:
             raise RuntimeError(f"linear: mat1 and mat2 shapes cannot be multiplied: input {tuple(input.shape)} has {input.shape[-1]} features, weight {tuple(weight.shape)} expects {weight.shape[-1]}")
 

@@ -255,10 +255,10 @@ def check_normalized(name: str, input: Any, normalized_shape: Any, **parameters:
     if not (input.is_floating_point() or input.is_complex()):
         raise NotImplementedError(f"{name}: not implemented for {input.dtype.name} tensors. Cast to a floating type first.")
     if not shape:
-        raise RuntimeError(f"{name}: Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got normalized_shape = []")
+        raise RuntimeError(f"{name}: expected at least one size in normalized_shape, got []")
     for label, p in parameters.items():
         if p is not None and tuple(p.shape) != shape:
-            raise RuntimeError(f"{name}: Expected {label} to be of same shape as normalized_shape, but got {label} of shape {list(p.shape)} and normalized_shape = {list(shape)}")
+            raise RuntimeError(f"{name}: expected {label} of shape normalized_shape = {list(shape)}, got {list(p.shape)}")
     if tuple(input.shape[input.ndim - len(shape) :]) != shape or input.ndim < len(shape):
         raise RuntimeError(f"{name}: Given normalized_shape={list(shape)}, expected input with shape [*, {', '.join(map(str, shape))}], but got input of size {list(input.shape)}")
 

@@ -49,7 +49,7 @@ class ConstantPad(OpDefinition):
     def plan(self, args):
         input, pad, value = args
         if len(pad) % 2 or len(pad) > 2 * input.ndim:
-            raise RuntimeError(f"constant_pad_nd: Length of pad must be even and no more than twice the number of dimensions of the input, got {len(pad)} for {input.ndim} dims")
+            raise RuntimeError(f"constant_pad_nd: pad has two numbers per dimension: expected an even length up to {2 * input.ndim}, got {len(pad)}")
         around = amounts(pad, input.ndim)
         shape = tuple(n + a + b for n, (a, b) in zip(input.shape, around, strict=True))
         if any(n < 0 for n in shape):
@@ -98,7 +98,7 @@ class Pad(Composite):
         if len(pad) % 2:
             raise RuntimeError(f"pad: Padding length must be divisible by 2, got {len(pad)}")
         if len(pad) > 2 * input.ndim:
-            raise RuntimeError(f"pad: Padding length should be less than or equal to two times the input dimension but got padding length {len(pad)} and input of dimension {input.ndim}")
+            raise RuntimeError(f"pad: padding has two numbers per dimension: expected a length up to {2 * input.ndim}, got {len(pad)}")
         mode = mode.strip("'")
         if mode == "constant":
             return find_op("constant_pad_nd")(input, pad, 0 if value is None else value)
@@ -127,7 +127,7 @@ def check_amounts(input: Any, pad: Sequence[int], mode: str) -> None:
         if mode == REFLECT and (a >= n or b >= n):
             raise RuntimeError(f"pad: expected padding smaller than the dimension it reflects, got ({a}, {b}) at dimension {d} of an input of shape {list(input.shape)}")
         if mode == CIRCULAR and (a > n or b > n):
-            raise RuntimeError(f"pad: Padding value causes wrapping around more than once: ({a}, {b}) for size {n}")
+            raise RuntimeError(f"pad: circular padding wraps around once: expected padding up to size {n}, got ({a}, {b})")
         if n + a + b < (0 if mode == CIRCULAR else 1):
             raise RuntimeError(f"pad: input size {n} at dimension {d} is too small for padding ({a}, {b}): the calculated output size is {n + a + b}")
 

@@ -140,21 +140,21 @@ class Quantile(Composite):
     def compute(self, input, q, dim, keepdim, interpolation):
         name = self.spec.name
         if interpolation not in METHODS:
-            raise RuntimeError(f"{name}() interpolation must be one of linear, lower, higher, midpoint or nearest, but got {interpolation}")
+            raise RuntimeError(f"{name}: expected interpolation 'linear', 'lower', 'higher', 'midpoint' or 'nearest', got {interpolation}")
         if input.dtype not in (_C.float32, _C.float64):
-            raise RuntimeError(f"{name}() input tensor must be either float or double dtype, got {input.dtype.name}")
+            raise RuntimeError(f"{name}: expected an input of dtype float32 or float64, got {input.dtype.name}")
         if not input.numel():
             raise RuntimeError(f"{name}() input tensor must be non-empty")
         if isinstance(q, _C.Tensor):
             if q.ndim > 1:
-                raise RuntimeError(f"{name}() q must be a scalar or 1D tensor")
+                raise RuntimeError(f"{name}: expected q to be a number or a vector")
             if q.dtype is not input.dtype:
-                raise RuntimeError(f"{name}() q tensor must be same dtype as the input tensor, got {q.dtype.name} and {input.dtype.name}")
+                raise RuntimeError(f"{name}: expected q of the dtype of input, {input.dtype.name}, got {q.dtype.name}")
             wanted, many = q.reshape(-1).unbind(), q.ndim == 1
         else:
             wanted, many = [float(q)], False
         if not (many and q.is_meta) and any(not 0 <= float(v) <= 1 for v in wanted):
-            raise RuntimeError(f"{name}() q values must be in the range [0, 1], got {[float(v) for v in wanted]}")
+            raise RuntimeError(f"{name}: expected q in [0, 1], got {[float(v) for v in wanted]}")
         ndim, full = input.ndim, dim is None
         if full:
             input, dim = input.reshape(-1), 0

@@ -29,12 +29,12 @@ class PixelShuffle(Composite):
         if input.ndim < 3:
             raise RuntimeError(f"pixel_shuffle: expected an input with at least 3 dimensions, got {input.ndim}")
         if r <= 0:
-            raise RuntimeError(f"pixel_shuffle expects a positive upscale_factor, but got {r}")
+            raise RuntimeError(f"pixel_shuffle: expected upscale_factor above 0, got {r}")
         if r == 1:
             return input.clone()
         *lead, c, h, w = input.shape
         if c % (r * r):
-            raise RuntimeError(f"pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor, but got {c} and {r}")
+            raise RuntimeError(f"pixel_shuffle: expected channels divisible by upscale_factor ** 2, got {c} and {r}")
         parts = input.reshape((*lead, c // (r * r), r, r, h, w))
         n = len(lead)
         order = (*range(n + 1), n + 3, n + 1, n + 4, n + 2)
@@ -53,13 +53,13 @@ class PixelUnshuffle(Composite):
         if input.ndim < 3:
             raise RuntimeError(f"pixel_unshuffle: expected an input with at least 3 dimensions, got {input.ndim}")
         if r <= 0:
-            raise RuntimeError(f"pixel_unshuffle expects a positive downscale_factor, but got {r}")
+            raise RuntimeError(f"pixel_unshuffle: expected downscale_factor above 0, got {r}")
         if r == 1:
             return input.clone()
         *lead, c, h, w = input.shape
         for label, size in (("height", h), ("width", w)):
             if size % r:
-                raise RuntimeError(f"pixel_unshuffle expects {label} to be divisible by downscale_factor, but input.size is {size} and downscale_factor {r}")
+                raise RuntimeError(f"pixel_unshuffle: expected the {label} to be a multiple of downscale_factor {r}, got {size}")
         parts = input.reshape((*lead, c, h // r, r, w // r, r))
         n = len(lead)
         order = (*range(n + 1), n + 2, n + 4, n + 1, n + 3)
@@ -75,12 +75,12 @@ class ChannelShuffle(Composite):
 
     def compute(self, input, groups):
         if input.ndim < 3:
-            raise RuntimeError(f"{self.name} expects input with > 2 dims, but got input with sizes {list(input.shape)}")
+            raise RuntimeError(f"{self.name}: expected an input with 3 dims or more, got sizes {list(input.shape)}")
         if groups <= 0:
-            raise RuntimeError(f"{self.name}: number of groups to divide channels in must be positive, got {groups}")
+            raise RuntimeError(f"{self.name}: expected groups above 0, got {groups}")
         n, c, *rest = input.shape
         if c % groups:
-            raise RuntimeError(f"{self.name}: number of channels must be divisible by groups, got {c} channels and {groups} groups")
+            raise RuntimeError(f"{self.name}: expected channels divisible by groups, got {c} and {groups}")
         made = input.reshape((n, groups, c // groups, *rest)).transpose(1, 2).reshape((n, c, *rest))
         return like(made, input)
 

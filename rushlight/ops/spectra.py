@@ -31,7 +31,7 @@ def padded(x: Any, pad: int, mode: str) -> Any:
         edge = x.new_zeros((*x.shape[:-1], pad))
         return find_op("cat")([edge, x, edge], -1)
     need(mode != "reflect" or pad < n, f"stft: Padding size should be less than the input's length, but got: padding ({pad}, {pad}) of {n} points")
-    need(mode != "circular" or pad <= n, f"stft: Padding value causes wrapping around more than once: {pad} of {n} points")
+    need(mode != "circular" or pad <= n, f"stft: circular padding wraps around once: expected padding up to {n} points, got {pad}")
     need(n > 0, "stft: cannot pad a signal without points")
     at = find_op("arange")(-pad, n + pad, device=x.device)
     if mode == "reflect":
@@ -70,20 +70,20 @@ class Stft(Composite):
     def compute(self, input, n_fft, hop_length, win_length, window, center, pad_mode, normalized, onesided, return_complex, align_to_window):
         hop = n_fft // 4 if hop_length is None else hop_length
         length = n_fft if win_length is None else win_length
-        need(not (center and align_to_window is not None), "stft: align_to_window should only be set when center = false")
+        need(not (center and align_to_window is not None), "stft: align_to_window needs center=False")
         if window is None:
             warn_of_no_window("stft", length)
         is_complex = input.dtype.is_complex or (window is not None and window.dtype.is_complex)
         if return_complex is None:
-            need(is_complex, "stft: requires the return_complex parameter be given for real inputs")
+            need(is_complex, "stft: a real input needs return_complex to be given")
             return_complex = True
-        need(rank(input.dtype) > 1, f"stft: expected a tensor of floating point or complex values, got {input.dtype.name}")
+        need(rank(input.dtype) > 1, f"stft: expected a floating point or complex input, got {input.dtype.name}")
         need(input.ndim in (1, 2), f"stft: expected a 1D or 2D tensor, got {input.ndim} dims")
         x = padded(input, n_fft // 2, pad_mode) if center else input
         points = x.shape[-1]
         need(0 < n_fft <= points, f"stft: expected 0 < n_fft <= {points}, but got n_fft={n_fft}")
-        need(hop > 0, f"stft: expected hop_length > 0, but got hop_length={hop}")
-        need(0 < length <= n_fft, f"stft: expected 0 < win_length <= n_fft, but got win_length={length}")
+        need(hop > 0, f"stft: expected hop_length above 0, got {hop}")
+        need(0 < length <= n_fft, f"stft: expected win_length from 1 to n_fft, got {length}")
         need(window is None or tuple(window.shape) == (length,), f"stft: expected a window of shape [win_length] = [{length}], got {None if window is None else list(window.shape)}")
         onesided = not is_complex if onesided is None else onesided
         need(not (onesided and is_complex), "stft: onesided=True needs a real input and window, got a complex one")

@@ -25,9 +25,9 @@ class Cov(Composite):
 
     def compute(self, input, correction, fweights, aweights):
         if input.ndim > 2:
-            raise RuntimeError(f"cov(): expected input to have two or fewer dimensions but got an input with {input.ndim} dimensions")
+            raise RuntimeError(f"cov: expected an input with at most 2 dimensions, got {input.ndim}")
         if input.dtype is _C.bool:
-            raise RuntimeError("cov(): bool dtype is not supported for input")
+            raise RuntimeError("cov: expected numbers as input, got bool")
         x = input.reshape(1, -1) if input.ndim < 2 else input
         count = x.shape[1]
         weights = check_weights("fweights", fweights, count)
@@ -36,7 +36,7 @@ class Cov(Composite):
             weights = aweights if weights is None else weights * aweights
         total = count if weights is None else weights.sum()
         if weights is not None and not total.is_meta and total.item() == 0:
-            raise RuntimeError("cov(): weights sum to zero, can't be normalized")
+            raise RuntimeError("cov: the weights sum to zero")
         weighted = x if weights is None else x * weights
         mean = weighted.sum(1) / total
         norm = total - correction
@@ -57,11 +57,11 @@ def check_weights(name: str, weights: Any, count: int) -> Any:
         return None
     wanted, what = (1, "integral") if name == "fweights" else (2, "floating point")
     if weights.ndim > 1:
-        raise RuntimeError(f"cov(): expected {name} to have one or fewer dimensions but got {name} with {weights.ndim} dimensions")
+        raise RuntimeError(f"cov: expected {name} with at most 1 dimension, got {weights.ndim}")
     if rank(weights.dtype) != wanted:
         raise RuntimeError(f"cov(): expected {name} to have {what} dtype but got {name} with {weights.dtype.name} dtype")
     if weights.numel() != count:
-        raise RuntimeError(f"cov(): expected {name} to have the same numel as there are observations in the input but got {weights.numel()} != {count}")
+        raise RuntimeError(f"cov: expected {name} to have an element for each of the {count} observations, got {weights.numel()}")
     if count and not weights.is_meta and weights.min().item() < 0:
         raise RuntimeError(f"cov(): {name} cannot be negative")
     return weights
@@ -75,7 +75,7 @@ class CorrCoef(Composite):
 
     def compute(self, input):
         if input.ndim > 2:
-            raise RuntimeError(f"corrcoef(): expected input to have two or fewer dimensions but got an input with {input.ndim} dimensions")
+            raise RuntimeError(f"corrcoef: expected an input with at most 2 dimensions, got {input.ndim}")
         c = input.cov()
         if c.ndim == 0:
             return c / c
@@ -137,12 +137,12 @@ class SegmentReduce(Composite):
 
     def compute(self, data, reduce, lengths, indices, offsets, axis, unsafe, initial):
         if reduce not in (*MODES, "max", "min"):
-            raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}")
+            raise RuntimeError(f"reduce: expected 'sum', 'prod', 'mean', 'amax' or 'amin', got {reduce}")
         reduce = NAMES.get(reduce, reduce)
         if indices is not None:
-            raise RuntimeError("segment_reduce(): indices based reduction is not supported yet.")
+            raise RuntimeError("segment_reduce: indices are not supported. Pass lengths or offsets.")
         if lengths is None and offsets is None:
-            raise RuntimeError("segment_reduce(): Either lengths or offsets must be defined.")
+            raise RuntimeError("segment_reduce: expected lengths or offsets, got neither.")
         if rank(data.dtype) != 2:
             raise NotImplementedError(f'"segment_reduce" not implemented for {data.dtype.name} tensors')
         axis = wrap_dim("segment_reduce", axis, data.ndim)
@@ -164,7 +164,7 @@ class SegmentReduce(Composite):
             if lengths.numel() and lengths.min().item() < 0:
                 raise RuntimeError("lengths contains negative value!")
             if not (lengths.sum(-1) == data.shape[axis]).all().item():
-                raise RuntimeError("segment_reduce(): Expected all rows of lengths along axis to sum to data.size(lengths.dim()-1) when !unsafe.")
+                raise RuntimeError("segment_reduce: expected lengths that add up to the size of data along axis, unless unsafe=True.")
         ends = lengths.cumsum(-1)
         return find_op("cat")([ends.new_zeros((*ends.shape[:-1], 1)), ends], -1)
 

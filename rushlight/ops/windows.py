@@ -28,7 +28,7 @@ class _Window(Composite):
         *own, dtype, layout, device, pin_memory, requires_grad = args
         dtype = dtype or default_dtype()
         if window_length < 0:
-            raise RuntimeError(f"{self.name}: requires non-negative window_length, got window_length={window_length}")
+            raise RuntimeError(f"{self.name}: expected window_length of at least 0, got {window_length}")
         if not dtype.is_floating_point:
             if dtype.is_complex:
                 raise NotImplementedError(f"{self.name}: not implemented for {dtype.name}")

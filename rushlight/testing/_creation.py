@@ -88,10 +88,10 @@ def _bounds(dtype: _C.dtype, low: float | None, high: float | None) -> tuple[flo
     if low != low or high != high:
         raise ValueError(f"make_tensor: expected numbers as bounds, got NaN in {low=} and {high=}")
     if low == high and (dtype in _FLOATS or dtype in _COMPLEX):
-        warnings.warn("Passing `low==high` to `torch.testing.make_tensor` for floating or complex types is deprecated; use `torch.full(...)` instead.",
+        warnings.warn("make_tensor: low==high is deprecated for floating point and complex dtypes. torch.full makes such tensors.",
                       FutureWarning, stacklevel=3)  # fmt: skip
     elif low >= high:
-        raise ValueError(f"`low` must be less than `high`, but got {low} >= {high}")
+        raise ValueError(f"make_tensor: expected low < high, got {low} >= {high}")
     elif high < least or low >= end:
         raise ValueError(f"make_tensor: [low, high) = [{low}, {high}) lies outside what {dtype} holds, [{least}, {end})")
     low, high = (min(max(bound, least), end) for bound in (low, high))

@@ -75,7 +75,7 @@ class FileCheck:
         if len(texts) == 2:
             self._read(str(texts[0]))
         if not self._checks:
-            raise RuntimeError("No checks have been added to this instance of FileCheck! Check for bad input.")
+            raise RuntimeError("FileCheck: there is no check to run. Add some with check().")
         text = str(texts[-1])
         end, waiting = 0, []
         for group in self._groups():

@@ -43,7 +43,7 @@ def context_decorator(ctx: Any, func: Callable) -> Callable:
         raise AssertionError(f"{ctx} can be called and has __enter__ as well, so it is ambiguous how to get a context from it. Pass a function that makes one.")
     make = ctx if callable(ctx) else lambda: ctx
     if inspect.isclass(func):
-        raise RuntimeError("Cannot decorate classes; it is ambiguous whether or not only the constructor or all methods should have the context manager applied. Decorate the methods.")
+        raise RuntimeError("classes cannot be decorated: the context could be meant for __init__ or for all methods. Decorate the methods.")
     if inspect.isgeneratorfunction(func):
         return _wrap_generator(make, func)
 

@@ -130,7 +130,7 @@ def set_device_states(devices: Iterable[int], states: Iterable[Any], *, device_t
 def detach_variable(inputs: tuple) -> tuple:
     """The tensors among `inputs` as new leaves with the same flags; the rest unchanged."""
     if not isinstance(inputs, tuple):
-        raise RuntimeError(f"Only tuple of tensors is supported. Got Unsupported input type: {type(inputs).__name__}")
+        raise RuntimeError(f"detach_variable: expected a tuple of tensors, got {type(inputs).__name__}")
     detached = []
     for value in inputs:
         if isinstance(value, _C.Tensor):

@@ -157,7 +157,7 @@ def test_refusals_name_the_problem() -> None:
         (lambda: rl.conv2d(x, w, stride=(1, 2, 3)), "stride"),
         (lambda: rl.conv2d(x.double(), w), "type"),
         (lambda: rl.conv2d(rl.ones(5), w), "unbatched"),
-        (lambda: rl.conv_transpose2d(x, rl.ones(4, 2, 3, 3), output_padding=1), "output padding"),
+        (lambda: rl.conv_transpose2d(x, rl.ones(4, 2, 3, 3), output_padding=1), "output_padding"),
         (lambda: rl.conv_transpose2d(rl.ones(1, 4, 1, 1), rl.ones(4, 2, 3, 3), padding=5), "too small"),
     ):
         with pytest.raises(RuntimeError, match=text):

@@ -77,7 +77,7 @@ def test_root_windows_take_their_numbers():
     same(rl.hamming_window(6, True, 0.3), torch.hamming_window(6, True, 0.3))
     same(rl.hamming_window(6, False, 0.3, 0.2), torch.hamming_window(6, False, 0.3, 0.2))
     same(rl.kaiser_window(6, True, 3.0), torch.kaiser_window(6, True, 3.0))
-    with pytest.raises(RuntimeError, match="non-negative"):
+    with pytest.raises(RuntimeError, match="window_length"):
         rl.hann_window(-1)
     with pytest.raises(RuntimeError, match="floating"):
         rl.hann_window(3, dtype=rl.int32)

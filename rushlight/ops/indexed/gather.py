@@ -18,9 +18,9 @@ ONE = const(1, "i64")
 def check_index_dtype(name: str, index: Any) -> None:
     """int64 and int32 are the types of indices; some ops take int64 alone."""
     if name in LONG_ONLY and index.dtype is not _C.int64:
-        raise LONG_ONLY[name](f"{name}(): Expected dtype int64 for index, got {index.dtype.name}. Convert it with .long().")
+        raise LONG_ONLY[name](f"{name}: expected an index of dtype int64, got {index.dtype.name}. Convert it with .long().")
     if index.dtype not in INDEX_TYPES:
-        raise RuntimeError(f"{name}(): Expected dtype int32 or int64 for index, got {index.dtype.name}")
+        raise RuntimeError(f"{name}: expected an index of dtype int64 or int32, got {index.dtype.name}")
 
 
 def with_dims(t: Any) -> Any:
@@ -60,7 +60,7 @@ class Gather(Indexed):
 def check_index_fits(name: str, input: Any, index: Any, dim: int, what: str) -> None:
     """Same rank, and no larger than `input` apart from `dim`."""
     if max(index.ndim, 1) != max(input.ndim, 1):
-        raise RuntimeError(f"{name}(): Index tensor must have the same number of dimensions as {what} tensor, got {index.ndim} and {input.ndim}")
+        raise RuntimeError(f"{name}: expected an index with as many dimensions as {what}, got {index.ndim} and {input.ndim}")
     for d in range(index.ndim if input.ndim else 0):
         if d != dim and index.shape[d] > input.shape[d]:
             raise RuntimeError(
@@ -104,7 +104,7 @@ def broadcast_shapes(shapes: Sequence[Sequence[int]]) -> tuple[int, ...]:
             if result[at] == 1:
                 result[at] = n
             elif n not in (1, result[at]):
-                raise IndexError(f"shape mismatch: indexing tensors could not be broadcast together with shapes {', '.join(str(list(s)) for s in shapes)}")
+                raise IndexError(f"shape mismatch: the index tensors do not broadcast: shapes {', '.join(str(list(s)) for s in shapes)}")
     return tuple(result)
 
 
@@ -118,13 +118,13 @@ class IndexSelect(Indexed):
         input, dim, index = args
         check_index_dtype("index_select", index)
         if index.ndim > 1:
-            raise IndexError(f"index_select(): Index is supposed to be a vector, got shape {list(index.shape)}")
+            raise IndexError(f"index_select: expected a vector as index, got shape {list(index.shape)}")
         return (input, wrap_dim(self.name, dim, input.ndim), with_dims(index))
 
     def meta(self, input, dim, index):
         if not input.ndim:
             if index.shape[0] != 1:
-                raise RuntimeError("index_select(): Index to scalar can have only 1 value, got 1 dim(s) of more")
+                raise RuntimeError("index_select: a scalar input takes an index of 1 value, got more")
             return Spec((), input.dtype)
         return Spec((*input.shape[:dim], index.shape[0], *input.shape[dim + 1 :]), input.dtype)
 
@@ -153,7 +153,7 @@ class Take(Indexed):
     def prepare(self, args):
         check_index_dtype("take", args[1])
         if args[1].numel() and not args[0].numel():
-            raise IndexError("take(): tried to take from an empty tensor")
+            raise IndexError("take: the input is empty, so no index is valid")
         return args
 
     def meta(self, input, index):
@@ -163,7 +163,7 @@ class Take(Indexed):
         return input[flat_position(at, index[tuple(at)], input)]
 
     def index_error(self, index, dim, args):
-        return IndexError(f"take(): out of range: tried to access index {index} on a tensor of {number_of(args[0].shape)} elements.")
+        return IndexError(f"take: index {index} is out of range for a tensor of {number_of(args[0].shape)} elements.")
 
     def vjp(self, g, input: Meta, index):
         return {"input": g.new_zeros(input.shape).put(index, g, True)}

@@ -67,9 +67,9 @@ class Rot90(Composite):
 
     def compute(self, input, k, dims):
         if len(dims) != 2:
-            raise RuntimeError(f"expected total rotation dims == 2, but got dims = {len(dims)}")
+            raise RuntimeError(f"rot90: expected 2 dims to rotate in, got {len(dims)}")
         if input.ndim < 2:
-            raise RuntimeError(f"expected total dims >= 2, but got total dims = {input.ndim}")
+            raise RuntimeError(f"rot90: expected an input with at least 2 dims, got {input.ndim}")
         a, b = (wrap_dim("rot90", d, input.ndim) for d in dims)
         if a == b:
             raise RuntimeError(f"rot90: expected two different dims, got {dims[0]} and {dims[1]}")
@@ -140,7 +140,7 @@ class Repeat(Composite):
         if extra < 0:
             raise RuntimeError("repeat: expected at least as many numbers of repeats as the tensor has dimensions")
         if any(n < 0 for n in repeats):
-            raise RuntimeError(f"repeat: Trying to create tensor with negative dimension in {list(repeats)}")
+            raise RuntimeError(f"repeat: expected repeats of at least 0, got negative ones: {list(repeats)}")
         sizes = (1,) * extra + tuple(input.shape)
         single = [n for size in sizes for n in (1, size)]
         wide = [n for pair in zip(repeats, sizes, strict=True) for n in pair]
@@ -181,9 +181,9 @@ class RepeatInterleave(Composite):
         if repeats.ndim == 0 or (repeats.ndim == 1 and repeats.shape[0] == 1):
             repeats = repeats.reshape(-1).expand((count,))
         elif repeats.ndim != 1:
-            raise RuntimeError("repeats must be 0-dim or 1-dim tensor")
+            raise RuntimeError("repeat_interleave: expected repeats with 0 or 1 dimensions")
         elif repeats.shape[0] != count:
-            raise RuntimeError(f"repeats must have the same size as input along dim, but got repeats.size(0) = {repeats.shape[0]} and input.size({dim}) = {count}")
+            raise RuntimeError(f"repeat_interleave: expected repeats of size {count}, that of input in dim {dim}, got {repeats.shape[0]}")
         return check_output_size(input.index_select(dim, repeated_positions(repeats, output_size).to(input.device)), dim, output_size)
 
 
@@ -205,9 +205,9 @@ def check_output_size(result: Any, dim: int, output_size: int | None) -> Any:
 def repeated_positions(repeats: Any, total: int | None = None) -> Any:
     """0 repeated repeats[0] times, then 1 repeated repeats[1] times, and so on; `total` of them, where that is known."""
     if repeats.ndim != 1:
-        raise RuntimeError("repeat_interleave only accept 1D vector as repeat")
+        raise RuntimeError("repeat_interleave: expected a vector as repeats")
     if repeats.dtype not in (_C.int64, _C.int32):
-        raise RuntimeError("repeats has to be Long or Int tensor")
+        raise RuntimeError("repeat_interleave: expected repeats of dtype int64 (Long) or int32 (Int)")
     return find_op("_repeated_positions")(repeats, total)
 
 
@@ -380,7 +380,7 @@ class Diag(Composite):
 
     def compute(self, input, diagonal):
         if input.ndim not in (1, 2):
-            raise RuntimeError(f"diag(): Supports 1D or 2D tensors. Got {input.ndim}D")
+            raise RuntimeError(f"diag: expected 1 or 2 dimensions, got {input.ndim}")
         return input.diag_embed(diagonal) if input.ndim == 1 else input.diagonal(diagonal).clone()
 
 

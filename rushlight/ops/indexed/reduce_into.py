@@ -45,7 +45,7 @@ class ScatterReduce(OpDefinition):
 
     def run(self, input, dim, index, src, reduce, include_self):
         if reduce not in MODES:
-            raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}")
+            raise RuntimeError(f"reduce: expected 'sum', 'prod', 'mean', 'amax' or 'amin', got {reduce}")
         out = input if self.is_inplace else input.clone()
         if not include_self:
             out.scatter_(dim, index, identity(reduce, input.dtype.code))
@@ -102,9 +102,9 @@ class IndexReduce(Composite):
 
     def compute(self, input, dim, index, source, reduce, include_self):
         if reduce not in ("prod", "mean", "amax", "amin"):
-            raise RuntimeError(f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}")
+            raise RuntimeError(f"index_reduce: expected reduce 'prod', 'mean', 'amax' or 'amin', got {reduce}")
         if index.ndim > 1:
-            raise IndexError(f"index_reduce(): Index is supposed to be a vector, but got dim: {index.ndim}")
+            raise IndexError(f"index_reduce: expected a vector as index, got {index.ndim} dimensions")
         if index.dtype not in (_C.int64, _C.int32):
             raise IndexError(f"index_reduce(): Expected dtype int32/int64 for index, got {index.dtype.name}")
         if source.dtype is not input.dtype:

@@ -52,7 +52,7 @@ class _AlongDim(_NeedsDims):
         if rest and isinstance(rest[0], _C.Tensor):
             src = rest[0]
             if src.dtype is not input.dtype:
-                raise RuntimeError(f"{self.spec.name}(): Expected self.dtype to be equal to src.dtype, got {input.dtype.name} and {src.dtype.name}")
+                raise RuntimeError(f"{self.spec.name}: expected src of the dtype of self, {input.dtype.name}, got {src.dtype.name}")
             if index.numel():
                 check_index_fits(self.spec.name, src, index, -1, "src")
             rest[0] = with_dims(src)
@@ -116,7 +116,7 @@ class ScatterWithReduce(Composite):
 
     def compute(self, input, dim, index, src, reduce):
         if reduce not in ("add", "multiply"):
-            raise RuntimeError(f"reduce argument must be either add or multiply, got {reduce}")
+            raise RuntimeError(f"reduce: expected 'add' or 'multiply', got {reduce}")
         if not isinstance(src, _C.Tensor):
             src = input.new_full(index.shape, src)
         mode = "sum" if reduce == "add" else "prod"
@@ -159,7 +159,7 @@ class _Slices(_NeedsDims):
 
     def check_source(self, input: Any, dim: int, index: Any, source: Any) -> None:
         if source.dtype is not input.dtype:
-            raise RuntimeError(f"{self.spec.name}(): self and source expected to have the same dtype, but got (self) {input.dtype.name} and (source) {source.dtype.name}")
+            raise RuntimeError(f"{self.spec.name}: expected a source of the dtype of self, {input.dtype.name}, got {source.dtype.name}")
         wanted = [index.shape[0] if d == dim else n for d, n in enumerate(input.shape)] or [index.shape[0]]
         if list(with_dims(source).shape) != wanted:
             raise (IndexError if self.spec.name == "index_copy" else RuntimeError)(
@@ -223,7 +223,7 @@ class IndexFillTensor(Composite):
 
     def compute(self, input, dim, index, value):
         if value.ndim:
-            raise RuntimeError(f"index_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s).")
+            raise RuntimeError(f"index_fill_: expected a number or a 0-dimensional value, got one with {value.ndim} dimensions.")
         # As a mask, so that a slice named twice counts once in the gradient of the value.
         if self.is_inplace:
             refuse_shared(self.name, input, (index,))
@@ -259,7 +259,7 @@ class IndexPut(Scattered):
     def prepare(self, args):
         input, indices, values, accumulate = args
         if values.dtype is not input.dtype:
-            raise RuntimeError(f"Index put requires the source and destination dtypes match, got {input.dtype.name} for the destination and {values.dtype.name} for the source.")
+            raise RuntimeError(f"index_put: expected values of the dtype of the destination, {input.dtype.name}, got {values.dtype.name}.")
         if any(i is not None and i.dtype in (_C.bool, _C.uint8) for i in indices):
             return None
         indices = index_tensors(self.name, input, indices)
@@ -342,9 +342,9 @@ class Put(Scattered):
             alert_not_deterministic("put_")
         check_index_dtype("put_", index)
         if source.dtype is not input.dtype:
-            raise RuntimeError(f"put_(): self and source expected to have the same dtype, but got self.dtype = {input.dtype.name} and source.dtype = {source.dtype.name}")
+            raise RuntimeError(f"put_: expected a source of the dtype of self, {input.dtype.name}, got {source.dtype.name}")
         if source.numel() != index.numel():
-            raise IndexError(f"put_(): Expected source and index to have the same number of elements, but got source.numel() = {source.numel()}, index.numel() = {index.numel()}")
+            raise IndexError(f"put_: expected as many elements in source as in index, got {source.numel()} and {index.numel()}")
         if index.numel() and not input.numel():
             raise IndexError("put_(): cannot put elements into an empty tensor")
         if source.shape != index.shape:
@@ -370,7 +370,7 @@ class Put(Scattered):
         return old + new if accumulate else new
 
     def index_error(self, index, dim, args):
-        return IndexError(f"put_(): out of range: tried to access index {index} on a tensor of {number_of(args[0].shape)} elements.")
+        return IndexError(f"put_: index {index} is out of range for a tensor of {number_of(args[0].shape)} elements.")
 
     def vjp(self, g, index, source: Meta, accumulate):
         kept = g if accumulate else g.put(index, g.new_zeros(index.shape), False)

@@ -17,7 +17,7 @@ def check_float(name: str, t: Any, what: str = "input") -> None:
         return
     if t.dtype.is_floating_point or t.dtype.is_complex:
         raise RuntimeError(f"{name}: Low precision dtypes not supported. Got {TITLES.get(t.dtype, t.dtype.name)}. Convert to float32 first.")
-    raise RuntimeError(f"{name}: Expected a floating point or complex tensor as {what}. Got {t.dtype.name}")
+    raise RuntimeError(f"{name}: expected a floating point or complex {what}, got {t.dtype.name}")
 
 
 def check_matrix(name: str, t: Any, what: str = "A") -> None:
@@ -30,13 +30,13 @@ def check_square(name: str, t: Any, what: str = "A") -> None:
     """A batch of square matrices."""
     check_matrix(name, t, what)
     if t.shape[-1] != t.shape[-2]:
-        raise RuntimeError(f"{name}: {what} must be batches of square matrices, but they are {t.shape[-2]} by {t.shape[-1]} matrices")
+        raise RuntimeError(f"{name}: expected square matrices as {what}, got {t.shape[-2]} by {t.shape[-1]}")
 
 
 def check_same_dtype(name: str, a: Any, b: Any, labels: tuple[str, str] = ("A", "B")) -> None:
     """Both operands in one dtype."""
     if a.dtype is not b.dtype:
-        raise RuntimeError(f"{name}: Expected {labels[0]} and {labels[1]} to have the same dtype, but found {labels[0]} of type {a.dtype.name} and {labels[1]} of type {b.dtype.name} instead")
+        raise RuntimeError(f"{name}: expected {labels[0]} and {labels[1]} of one dtype, got {a.dtype.name} and {b.dtype.name}")
 
 
 def broadcast_batches(name: str, a: Any, b: Any, core: tuple[int, int] = (2, 2)) -> tuple[Any, Any]:

@@ -16,8 +16,8 @@ from .arguments import check_float, check_square, real_dtype
 
 def not_converging(status: int) -> str:
     if status < 0:
-        return "The algorithm failed to converge because the input matrix contained non-finite values."
-    return f"The algorithm failed to converge because the input matrix is ill-conditioned or has too many repeated eigenvalues (error code: {status})."
+        return "failed to converge: the input has non-finite values."
+    return f"failed to converge: the input is ill-conditioned, or too many eigenvalues coincide (error code {status})."
 
 
 def check_gauge(what: str, diagonal: Any) -> None:
@@ -25,7 +25,7 @@ def check_gauge(what: str, diagonal: Any) -> None:
     if diagonal.is_complex() and diagonal.numel() and readable(diagonal):
         turn = find_op("imag")(diagonal.detach()).abs().amax().item()
         if turn > 1e-2:
-            raise RuntimeError(f"{what} in the complex case are specified up to multiplication by e^{{i phi}}. The specified loss function depends on this quantity, so it is ill-defined.")
+            raise RuntimeError(f"{what} of a complex matrix are fixed up to a factor e^{{i phi}} only. The loss depends on that factor, so its gradient is ill-defined.")
 
 
 # --- Hermitian ----------------------------------------------------------------------------------------------------------------
@@ -188,7 +188,7 @@ def eig_gradient(gL: Any, gV: Any, L: Any, V: Any) -> Any:
 def check_finite(name: str, A: Any) -> None:
     """LAPACK's general eigenvalue routines may not return from infinities and NaN."""
     if readable(A) and not A.detach().isfinite().all().item():
-        raise RuntimeError(f"{name}: input tensor should not contain infs or NaNs.")
+        raise RuntimeError(f"{name}: expected finite numbers, got infs or NaNs.")
 
 
 class LinalgEig(Composite):

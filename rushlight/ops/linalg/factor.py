@@ -32,7 +32,7 @@ EXPANDABLE = 16    # the size up to which an adjugate is worth expanding as a po
 
 
 def not_positive(status: int) -> str:
-    return f"The factorization could not be completed because the input is not positive-definite (the leading minor of order {status} is not positive-definite)."
+    return f"the input is not positive-definite (the leading minor of order {status} is not)."
 
 
 class _Cholesky(Lapack):
@@ -131,7 +131,7 @@ class CholeskyInverse(Lapack):
         p.copy(p.input(0, input), half)
         p.call("potri", code, "U" if upper else "L", n, half, half.lead, info, work=n * n * n)
         p.mirror(half, result, upper)
-        p.status(None, info, "cholesky_inverse", lambda k: f"The diagonal element {k} is zero, the inversion could not be completed because the input matrix is singular.")
+        p.status(None, info, "cholesky_inverse", lambda k: f"the input is singular: diagonal element {k} is zero.")
 
     def vjp(self, g, input, upper, result):
         both = -(result @ (g + g.mH) @ result)
@@ -142,12 +142,12 @@ class CholeskyInverse(Lapack):
 
 
 def singular_factor(status: int) -> str:
-    return f"U[{status},{status}] is zero and using it on lu_solve would result in a division by zero. If you still want to perform the factorization, consider calling linalg.lu(A, pivot) or linalg.lu_factor_ex(A, pivot)"
+    return f"U[{status},{status}] is zero, so lu_solve would divide by zero. linalg.lu and linalg.lu_factor_ex return the factors all the same"
 
 
 def check_pivoting(name: str, pivot: bool) -> None:
     if not pivot:
-        raise RuntimeError(f"{name}: LU without pivoting is not implemented on the CPU. Leave pivot=True.")
+        raise RuntimeError(f"{name}: pivot=False needs another device than the CPU. Leave pivot=True.")
 
 
 def factor_lu(p: Program, A: Any, kind: str = "output", source: Block | None = None) -> tuple[Block, Block, Block, Block]:

@@ -25,7 +25,7 @@ SMALLEST = 25    # the size below which gelsd does not divide a problem
 
 
 def not_solved(status: int) -> str:
-    return f"The least squares solution could not be computed because the input matrix does not have full rank (error code: {status})."
+    return f"no solution: the input does not have full rank (error code {status})."
 
 
 class LstsqSame(Lapack):
@@ -96,14 +96,14 @@ class Lstsq(Composite):
             raise RuntimeError(f"{name}: other must have at least 1 dimension.")
         driver = "gelsy" if driver is None else driver
         if driver not in DRIVERS:
-            raise RuntimeError(f"{name}: parameter `driver` should be one of (gels, gelsy, gelsd, gelss), got {driver!r}")
+            raise RuntimeError(f"{name}: expected driver 'gels', 'gelsy', 'gelsd' or 'gelss', got {driver!r}")
         vector = is_vector_side(A, B)
         if vector:
             B = B.unsqueeze(-1)
         if A.shape[-2] != B.shape[-2]:
             raise RuntimeError(f"{name}: input.size(-2) should match other.size({'-1' if vector else '-2'}), got {A.shape[-2]} and {B.shape[-2]}")
         if A.ndim - B.ndim > 1:
-            raise RuntimeError(f"{name}: input.dim() must be greater or equal to other.dim() and (input.dim() - other.dim()) <= 1")
+            raise RuntimeError(f"{name}: expected other with as many dimensions as input, or one less")
         A, B = broadcast_batches(name, A, B)
         made = find_op("_linalg_lstsq_diff")(A, B, epsilon(A.dtype) * max(A.shape[-2:]) if rcond is None else rcond, driver)
         solution = made[0].squeeze(-1) if vector else made[0]

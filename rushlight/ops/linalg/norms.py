@@ -18,7 +18,7 @@ def check_dtype(name: str, A: Any, dtype: Any) -> None:
     if dtype is None:
         return
     if not (dtype.is_floating_point or dtype.is_complex):
-        raise RuntimeError(f"{name}: dtype should be floating point or complex. Got {dtype.name}")
+        raise RuntimeError(f"{name}: expected dtype to be floating point or complex, got {dtype.name}")
     if dtype.is_complex != A.dtype.is_complex:
         raise RuntimeError(f"{name}: dtype should be {'complex' if A.dtype.is_complex else 'real'} for {'complex' if A.dtype.is_complex else 'real'} inputs, but got {dtype.name}")
     if not can_cast(A.dtype, dtype) or dtype.itemsize < A.dtype.itemsize:
@@ -106,7 +106,7 @@ class Cond(Composite):
         check_matrix(name, A)
         check_float(name, A)
         if p is not None and p not in ("fro", "nuc") and (isinstance(p, str) or abs(p) not in (1, 2, math.inf)):
-            raise RuntimeError(f"linalg.cond got an invalid norm type: {p}")
+            raise RuntimeError(f"linalg.cond: invalid norm: {p}")
         if not A.numel():
             return A.new_zeros(tuple(A.shape[:-2]), dtype=real_dtype(A.dtype))
         if p is None or p in (2, -2):

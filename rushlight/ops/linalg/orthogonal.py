@@ -75,9 +75,9 @@ class LinalgQr(Lapack):
     def vjp(self, g, A, mode, result):
         m, n = A.shape[-2], A.shape[-1]
         if mode == "r":
-            raise RuntimeError("The derivative of linalg.qr depends on Q, which is not computed when mode='r'. Please use linalg.qr(A, mode='reduced')")
+            raise RuntimeError("linalg.qr: mode='r' computes no Q, which the derivative needs. Use mode='reduced'")
         if mode == "complete" and m > n:
-            raise RuntimeError(f"The QR decomposition is not differentiable when mode='complete' and nrows > ncols ({m} > {n}). Use mode='reduced'.")
+            raise RuntimeError(f"linalg.qr: mode='complete' has no derivative where rows outnumber columns ({m} > {n}). Use mode='reduced'.")
         return {"A": qr_gradient(g[0], g[1], *result)}
 
 
@@ -118,7 +118,7 @@ class Qr(Composite):
     schema = "qr(Tensor input, bool some=True) -> (Tensor Q, Tensor R)"
 
     def compute(self, input, some):
-        warnings.warn("torch.qr is deprecated in favor of torch.linalg.qr: pass mode='reduced' for some=True and mode='complete' for some=False", UserWarning, stacklevel=2)
+        warnings.warn("torch.qr is deprecated: torch.linalg.qr has mode='reduced' for some=True, mode='complete' for some=False", UserWarning, stacklevel=2)
         check_matrix("qr", input, "input")
         Q, R = find_op("linalg_qr")(input, "reduced" if some else "complete")
         return result_type("qr", self.spec.return_names)((Q, R))
@@ -166,9 +166,9 @@ def check_reflectors(name: str, A: Any, tau: Any) -> None:
     """Shapes and dtypes of reflectors and their scales."""
     check_matrix(name, A, "input")
     if A.shape[-2] < A.shape[-1]:
-        raise RuntimeError(f"{name}: input.shape[-2] must be greater than or equal to input.shape[-1], got {A.shape[-2]} and {A.shape[-1]}")
+        raise RuntimeError(f"{name}: expected at least as many rows as columns in input, got {A.shape[-2]} and {A.shape[-1]}")
     if not tau.ndim or A.shape[-1] < tau.shape[-1]:
-        raise RuntimeError(f"{name}: input.shape[-1] must be greater than or equal to tau.shape[-1], got {A.shape[-1]} and {list(tau.shape)}")
+        raise RuntimeError(f"{name}: expected at most as many elements in tau as input has columns, got {list(tau.shape)} for {A.shape[-1]}")
     if A.ndim - tau.ndim != 1:
         raise RuntimeError(f"{name}: tau has one dimension less than input: expected {A.ndim - 1}, got {tau.ndim}")
     if tuple(tau.shape[:-1]) != tuple(A.shape[:-2]):
@@ -219,17 +219,17 @@ class Ormqr(Lapack):
         check_matrix("torch.ormqr", other, "other")
         side = -2 if left else -1
         if other.shape[side] < tau.shape[-1]:
-            raise RuntimeError(f"torch.ormqr: other.shape[{side}] must be greater than or equal to tau.shape[-1], got {other.shape[side]} and {tau.shape[-1]}")
+            raise RuntimeError(f"ormqr: expected other.shape[{side}] of at least tau.shape[-1], got {other.shape[side]} and {tau.shape[-1]}")
         if other.shape[side] != input.shape[-2]:
             raise RuntimeError(f"torch.ormqr: other.shape[{side}] must be equal to input.shape[-2], got {other.shape[side]} and {input.shape[-2]}")
         if tau.shape[-1] > input.shape[-1]:
-            raise RuntimeError(f"torch.ormqr: tau.shape[-1] must be less than or equal to input.shape[-1], got {tau.shape[-1]} and {input.shape[-1]}")
+            raise RuntimeError(f"ormqr: expected at most as many elements in tau as input has columns, got {tau.shape[-1]} for {input.shape[-1]}")
         if input.ndim - tau.ndim != 1:
             raise RuntimeError(f"ormqr: tau has one dimension less than input: expected {input.ndim - 1}, got {tau.ndim}")
         if input.ndim != other.ndim:
             raise RuntimeError(f"ormqr: other has as many dimensions as input: expected {input.ndim}, got {other.ndim}")
         if tuple(tau.shape[:-1]) != tuple(input.shape[:-2]) or tuple(other.shape[:-2]) != tuple(input.shape[:-2]):
-            raise RuntimeError(f"torch.ormqr: Expected batch dimensions of tau and other to be equal to input.shape[:-2] {list(input.shape[:-2])}, but got {list(tau.shape[:-1])} and {list(other.shape[:-2])}")
+            raise RuntimeError(f"ormqr: expected the batch dimensions of input, {list(input.shape[:-2])}, in tau and other, got {list(tau.shape[:-1])} and {list(other.shape[:-2])}")
         check_float("torch.ormqr", input)
         check_same_dtype("torch.ormqr", input, tau, ("input", "tau"))
         check_same_dtype("torch.ormqr", input, other, ("input", "other"))

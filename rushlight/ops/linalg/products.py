@@ -136,7 +136,7 @@ class LinalgCross(Composite):
 
     def compute(self, input, other, dim):
         if input.ndim != other.ndim:
-            raise RuntimeError(f"linalg.cross: inputs must have the same number of dimensions, got {input.ndim} and {other.ndim}.")
+            raise RuntimeError(f"linalg.cross: expected one number of dimensions, got {input.ndim} and {other.ndim}.")
         at = wrap_dim("linalg.cross", dim, input.ndim)
         if not input.ndim or input.shape[at] != 3 or other.shape[at] != 3:
             sizes = (input.shape[at], other.shape[at]) if input.ndim else ("a scalar", "a scalar")
@@ -152,7 +152,7 @@ class Cross(Composite):
 
     def compute(self, input, other, dim):
         if dim is None:
-            warnings.warn("Using torch.cross without specifying the dim arg is deprecated: pass the dim, or use torch.linalg.cross.", UserWarning, stacklevel=2)
+            warnings.warn("torch.cross without dim is deprecated: pass it, or use torch.linalg.cross.", UserWarning, stacklevel=2)
             dim = next((d for d, size in enumerate(input.shape) if size == 3), None)
             if dim is None:
                 raise RuntimeError(f"cross: no dimension of size 3 in input of shape {list(input.shape)}")
@@ -170,7 +170,7 @@ class Vecdot(Composite):
         if not (x.dtype.is_floating_point or x.dtype.is_complex):
             raise RuntimeError(f"linalg.vecdot: expected a floating point or complex dtype, got {x.dtype.name}")
         if x.dtype is not y.dtype:
-            raise RuntimeError(f"linalg.vecdot: Expected x and y to have the same dtype, but found x of type {x.dtype.name} and y of type {y.dtype.name} instead")
+            raise RuntimeError(f"linalg.vecdot: expected x and y of one dtype, got {x.dtype.name} and {y.dtype.name}")
         return (x.conj() * y).sum(dim)
 
 

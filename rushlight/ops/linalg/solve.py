@@ -22,11 +22,11 @@ from .factor import factor_lu
 
 
 def singular_solve(status: int) -> str:
-    return "The solver failed because the input matrix is singular."
+    return "the input matrix is singular."
 
 
 def singular_inverse(status: int) -> str:
-    return f"The diagonal element {status} is zero, the inversion could not be completed because the input matrix is singular."
+    return f"the input is singular: diagonal element {status} is zero."
 
 
 # --- general systems ----------------------------------------------------------------------------------------------------------
@@ -299,11 +299,11 @@ class LinalgLuSolve(Composite):
         check_float(name, LU)
         check_same_dtype(name, LU, B, ("LU", "B"))
         if pivots.dtype is not _C.int32:
-            raise RuntimeError(f"{name}: pivots should be a Tensor of scalar type int32, got {pivots.dtype.name}")
+            raise RuntimeError(f"{name}: expected pivots of dtype int32, got {pivots.dtype.name}")
         if B.shape[-2 if left else -1] != LU.shape[-1]:
             raise RuntimeError(f"{name}: Incompatible shapes for {'AX = B' if left else 'XA = B'}: A and B are ({LU.shape[-2]}x{LU.shape[-1]} and {B.shape[-2]}x{B.shape[-1]})")
         if LU.shape[-1] != pivots.shape[-1]:
-            raise RuntimeError(f"{name}: Number of pivots per batch should be same as the dimension of the matrix, got {pivots.shape[-1]} for {LU.shape[-1]}")
+            raise RuntimeError(f"{name}: expected one pivot per row of the matrix, got {pivots.shape[-1]} for {LU.shape[-1]}")
         if tuple(LU.shape[:-1]) != tuple(pivots.shape):
             raise RuntimeError(f"{name}: expected pivots of the shape LU.shape[:-1], got {list(pivots.shape)}")
         LU, B = broadcast_batches(name, LU, B)

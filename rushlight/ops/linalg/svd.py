@@ -14,8 +14,8 @@ from .eigen import check_gauge
 
 def not_converging(status: int) -> str:
     if status < 0:
-        return "The algorithm failed to converge because the input matrix contained non-finite values."
-    return f"The algorithm failed to converge because the input matrix is ill-conditioned or has too many repeated singular values (error code: {status})."
+        return "failed to converge: the input has non-finite values."
+    return f"failed to converge: the input is ill-conditioned, or too many singular values coincide (error code {status})."
 
 
 class SvdOf(Lapack):
@@ -29,7 +29,7 @@ class SvdOf(Lapack):
         check_matrix("linalg.svd", A)
         check_float("linalg.svd", A)
         if driver is not None:
-            raise RuntimeError(f"torch.linalg.svd: keyword argument `driver=` is only supported on CUDA inputs, got driver={driver!r}")
+            raise RuntimeError(f"linalg.svd: driver chooses between CUDA routines, and the input is not on CUDA; got driver={driver!r}")
 
     def program(self, p, A, full_matrices, compute_uv, driver):
         m, n, dtype, code = A.shape[-2], A.shape[-1], A.dtype, A.dtype.code

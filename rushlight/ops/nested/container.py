@@ -117,7 +117,7 @@ class NestedTensor(_C.Tensor):
             return self.shape
         dim = wrap_dim("size", dim, self.ndim)
         if dim == self._ragged and self._layout is strided:
-            raise RuntimeError(f"Given dimension {dim} is irregular and does not have a size.")
+            raise RuntimeError(f"size: dimension {dim} is irregular, so it has no one size.")
         return size_of(self)[dim]
 
     def numel(self) -> int:

@@ -77,7 +77,7 @@ class Hardtanh(Pointwise):
         if is_bool(input):
             raise RuntimeError("hardtanh: boolean inputs are not supported")
         if min_val > max_val:
-            raise ValueError(f"hardtanh: min_val cannot be greater than max_val, got {min_val} and {max_val}")
+            raise ValueError(f"hardtanh: expected min_val <= max_val, got {min_val} and {max_val}")
         if not (input.dtype.is_signed or input.dtype.is_floating_point) and min(min_val, max_val) < 0:
             raise RuntimeError(f"hardtanh: negative limits on the unsigned dtype {input.dtype.name}. Cast to a signed dtype.")
 

@@ -36,7 +36,7 @@ def check_alpha(name: str, alpha: object, *operands: object) -> None:
         raise RuntimeError(f"{name}: a boolean alpha needs boolean tensors. Pass 1 or 0.")
     if isinstance(alpha, float) and all(map(is_integral, operands)):
         raise RuntimeError(
-            f"{name}: for integral tensors alpha must not be a floating point number, got {alpha}. "
+            f"{name}: integral tensors need an integer alpha, got the floating point number {alpha}. "
             "Pass an int, or cast the tensors."
         )
     if isinstance(alpha, complex) and not any(map(is_complex, operands)):
@@ -47,7 +47,7 @@ def check_no_bool(name: str, *operands: object) -> None:
     """Refuse boolean operands of a subtraction."""
     if all(map(is_bool, operands)):
         raise RuntimeError(
-            f"{name}: subtraction of two bool tensors is not supported. Use the `^` operator or logical_xor()."
+            f"{name}: bool tensors have no subtraction. Use the `^` operator or logical_xor()."
         )
     if any(map(is_bool, operands)):
         raise RuntimeError(

@@ -76,7 +76,7 @@ class AdaptiveAvgPool(Composite):
         sizes = adaptive_sizes(self.name, input, output_size, self.count)
         check_rank(self.name, input.shape, self.count)
         if min(sizes) < 0:
-            raise RuntimeError(f"{self.name}: elements of output_size must be greater than or equal to 0, got {sizes}")
+            raise RuntimeError(f"{self.name}: expected sizes of at least 0 in output_size, got {sizes}")
         check_adaptive(self.name, input, self.count)
         if all(n == 1 for n in sizes):
             made = input.mean(list(range(-self.count, 0)), keepdim=True)

@@ -142,7 +142,7 @@ class AdaptiveMaxPool(Composite):
         sizes = adaptive_sizes(self.name, input, output_size, self.count)
         check_rank(self.name, input.shape, self.count)
         if min(sizes) < 0:
-            raise RuntimeError(f"{self.name}: Trying to create tensor with negative dimension {min(sizes)}: {sizes}")
+            raise RuntimeError(f"{self.name}: expected sizes of at least 0, got negative dimension {min(sizes)}: {sizes}")
         check_adaptive(self.name, input, self.count)
         space = input.shape[input.ndim - self.count :]
         return max_windows(input, pack([Axis(ADAPTIVE, n, out) for n, out in zip(space, sizes, strict=True)]), self.count, return_indices)
@@ -229,7 +229,7 @@ class FractionalMaxPool(Composite):
     def compute(self, input, kernel_size, output_size, output_ratio, return_indices=True, _random_samples=None):
         count, name = self.count, self.name
         if output_size is None and output_ratio is None:
-            raise ValueError(f"{name} requires specifying either an output_size or an output_ratio")
+            raise ValueError(f"{name}: expected output_size or output_ratio, got neither")
         kernel = per_dim(name, "kernel_size", kernel_size, count)
         check_image(name, input.shape, count)
         refuse(name, input.dtype, "bilc")
@@ -237,7 +237,7 @@ class FractionalMaxPool(Composite):
         if output_size is None:
             ratios = (output_ratio,) * count if isinstance(output_ratio, NUMBERS) else tuple(output_ratio)
             if len(ratios) != count:
-                raise ValueError(f"{name} requires output_ratio to either be a single number or a tuple of {count}, got {output_ratio}")
+                raise ValueError(f"{name}: expected output_ratio to be one number or {count}, got {output_ratio}")
             output_size = [int(n * ratio) for n, ratio in zip(space, ratios, strict=True)]
         sizes = per_dim(name, "output_size", output_size, count)
         for n, k, out in zip(space, kernel, sizes, strict=True):
@@ -253,7 +253,7 @@ class FractionalMaxPool(Composite):
 
     def check_samples(self, samples: Any, input: Any, lead: tuple[int, int]) -> None:
         if samples.dtype is not input.dtype:
-            raise RuntimeError(f"{self.name}: Expect _random_samples to have the same dtype as input, got {samples.dtype.name} and {input.dtype.name}")
+            raise RuntimeError(f"{self.name}: expected _random_samples of the dtype of input, {input.dtype.name}, got {samples.dtype.name}")
         if samples.ndim != 3 or samples.shape[0] < lead[0] or samples.shape[1] != lead[1] or samples.shape[2] != self.count:
             raise RuntimeError(f"{self.name}: Expect _random_samples of shape {[*lead, self.count]}, got {list(samples.shape)}")
 

@@ -7,14 +7,14 @@ from typing import Any
 
 from rushlight.shape import INTS
 
-BATCHED = {1: "2D or 3D (batch mode)", 2: "3D or 4D (batch mode)", 3: "4D or 5D (batch mode)"}
+BATCHED = {1: "2 dimensions, or 3 with a batch", 2: "3 dimensions, or 4 with a batch", 3: "4 dimensions, or 5 with a batch"}
 
 
 def per_dim(name: str, label: str, value: int | Sequence[int], count: int) -> tuple[int, ...]:
     """An int for every dim, from one int or as many."""
     values = (value,) if isinstance(value, INTS) else tuple(value)
     if len(values) not in (1, count):
-        raise RuntimeError(f"{name}: {label} must either be a single int, or a tuple of {count} ints, got {list(values)}")
+        raise RuntimeError(f"{name}: {label} is an int or {count} of them, got {list(values)}")
     return values * count if len(values) == 1 else values
 
 
@@ -29,10 +29,10 @@ class Pooling:
         self.dilation = per_dim(name, "dilation", dilation, count)
         for label, values in (("kernel_size", self.kernel), ("stride", self.stride), ("dilation", self.dilation)):
             if min(values) <= 0:
-                raise RuntimeError(f"{name}: {label} must be greater than zero, but got {min(values)}")
+                raise RuntimeError(f"{name}: expected {label} above 0, got {min(values)}")
         for k, p, d in zip(self.kernel, self.padding, self.dilation, strict=True):
             if p < 0:
-                raise RuntimeError(f"{name}: pad must be non-negative, but got pad: {p}")
+                raise RuntimeError(f"{name}: expected pad of at least 0, got {p}")
             # Dilation counts for one dim only: PyTorch's check of images is about the kernel as given.
             if p > ((k - 1) * d + 1) // 2 or (count > 1 and p > k // 2):
                 raise RuntimeError(f"{name}: expected a padding of at most half the dilated kernel, got pad={p}, kernel_size={k}, dilation={d}")
@@ -64,14 +64,13 @@ def check_image(name: str, shape: Sequence[int], count: int) -> None:
     """Channels and `count` spatial dims, with or without a batch; only the batch may be empty."""
     batched = len(shape) == count + 2
     if not (batched or len(shape) == count + 1) or 0 in shape[1 if batched else 0 :]:
-        why = "Expected input's non-batch dimensions to have positive length and a " if count == 3 else "Expected "
-        raise RuntimeError(f"{name}: {why}{BATCHED[count]} tensor with optional 0 dim batch size for input, but got: {list(shape)}")
+        raise RuntimeError(f"{name}: expected an input with {BATCHED[count]} (which alone may be empty), got shape {list(shape)}")
 
 
 def check_rank(name: str, shape: Sequence[int], count: int) -> None:
     """Channels and `count` spatial dims, with or without a batch."""
     if len(shape) not in (count + 1, count + 2):
-        raise RuntimeError(f"{name}: Expected {BATCHED[count]} tensor for input, but got: {list(shape)}")
+        raise RuntimeError(f"{name}: expected an input with {BATCHED[count]}, got shape {list(shape)}")
 
 
 def refuse(name: str, dtype: Any, kinds: str) -> None:

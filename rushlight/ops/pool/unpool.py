@@ -42,7 +42,7 @@ class MaxUnpool(Composite):
         if len(asked) == count + 2:
             asked = asked[2:]
         if len(asked) != count:
-            raise ValueError(f"output_size should be a sequence containing {count} or {count + 2} elements, but it has a length of '{len(asked)}'")
+            raise ValueError(f"output_size: expected {count} or {count + 2} numbers, got {len(asked)}")
         for d in range(count):
             low, high = usual[d] - stride[d], usual[d] + stride[d]
             if not low < asked[d] < high:
@@ -57,7 +57,7 @@ def unpool(name: str, input: Any, indices: Any, sizes: Sequence[int]) -> Any:
     if indices.dtype is not _C.int64:
         raise RuntimeError(f"{name}: expected indices of dtype int64, got {indices.dtype.name}")
     if input.ndim not in (count + 1, count + 2) or 0 in input.shape[1:]:
-        raise RuntimeError(f"{name}: Expected input with {count + 1} or {count + 2} dims and non-zero size for non-batch dimensions, but got {list(input.shape)}")
+        raise RuntimeError(f"{name}: expected an input with {count + 1} or {count + 2} dims, of which the batch alone may be empty, got {list(input.shape)}")
     if tuple(indices.shape) != tuple(input.shape):
         raise RuntimeError(f"{name}: expected indices of the shape of input, {list(input.shape)}, got {list(indices.shape)}")
     plane = 1

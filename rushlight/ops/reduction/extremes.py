@@ -262,7 +262,7 @@ class AMinMax(Reduction):
     def check(self, input, dim, keepdim):
         super().check(input)
         if dim is None and input.numel() == 0:
-            raise RuntimeError("aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity.")
+            raise RuntimeError("aminmax: an empty dimension has neither a least nor a greatest element.")
 
     def types(self, input, dtype, *args):
         return Types(input.dtype.code, compute_code(input.dtype.code), (input.dtype, input.dtype))

@@ -70,7 +70,7 @@ class VectorNorm(Reduction):
         if rank(x.dtype) < 2:
             raise RuntimeError(f"linalg.vector_norm: expected a floating point or complex dtype, got {x.dtype.name}")
         if isinstance(ord, complex):
-            raise RuntimeError("linalg.vector_norm: Expected a non-complex scalar as the order of norm.")
+            raise RuntimeError("linalg.vector_norm: expected a real ord, got a complex one.")
         if dtype is not None and (rank(dtype) < 2 or dtype.is_complex != x.dtype.is_complex):
             raise RuntimeError(f"linalg.vector_norm: dtype should be of the same kind as the input {x.dtype.name}, got {dtype.name}")
 

@@ -96,7 +96,7 @@ class NanMean(Composite):
 
     def compute(self, input, dim, keepdim, dtype):
         if rank(input.dtype) < 2:
-            raise RuntimeError(f"nanmean(): expected input to have floating point or complex dtype but got {input.dtype.name}")
+            raise RuntimeError(f"nanmean: expected a floating point or complex input, got {input.dtype.name}")
         counted = input.detach().isnan().logical_not().sum(dim, keepdim)
         return input.nansum(dim, keepdim, dtype=dtype) / counted
 

@@ -81,7 +81,7 @@ def check_theta(theta: Any, size: Sequence[int]) -> None:
     if theta.ndim != 3 or tuple(theta.shape[1:]) != (count, count + 1):
         raise ValueError(f"Expected a batch of {count}D affine matrices of shape Nx{count}x{count + 1} for size {list(size)}. Got {list(theta.shape)}.")
     if min(size) <= 0:
-        raise ValueError(f"Expected non-zero, positive output size. Got {list(size)}")
+        raise ValueError(f"affine_grid: expected sizes above 0, got {list(size)}")
 
 
 def affine_grid(theta: Any, size: Sequence[int], corners: bool) -> Any:

@@ -506,7 +506,7 @@ def check_grid(name: str, input: Any, grid: Any, mode: int, padding: int, corner
     if input.device != grid.device:
         raise RuntimeError(f"{name}: expected a grid on the device of input, {input.device}, got {grid.device}")
     if count not in (2, 3) or grid.ndim != input.ndim:
-        raise RuntimeError(f"{name}: expected 4D or 5D input and grid with same number of dimensions, but got input with sizes {list(input.shape)} and grid with sizes {list(grid.shape)}")
+        raise RuntimeError(f"{name}: expected input and grid with 4 dimensions each or 5 each, got sizes {list(input.shape)} and {list(grid.shape)}")
     if input.shape[0] != grid.shape[0]:
         raise RuntimeError(f"{name}: expected one batch size, got an input of sizes {list(input.shape)} and a grid of {list(grid.shape)}")
     if grid.shape[-1] != count:

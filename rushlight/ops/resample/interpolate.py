@@ -27,9 +27,9 @@ def resample_axes(shape: tuple[int, ...], name: str, dtype: Any, sizes: tuple[in
     """The packed axes, one by one for bytes that are mixed, all together otherwise; raises for what is refused."""
     count, space = len(sizes), shape[2:]
     if 0 in shape[1:] or len(shape) != count + 2:
-        raise RuntimeError(f"{name}: Non-empty {count + 2}D data tensor expected but got a tensor with sizes {list(shape)}")
+        raise RuntimeError(f"{name}: expected an input with {count + 2} dimensions and elements, got sizes {list(shape)}")
     if any(n <= 0 for n in sizes):
-        raise RuntimeError(f"{name}: Input and output sizes should be greater than 0, but got input {list(space)} and output {list(sizes)}")
+        raise RuntimeError(f"{name}: expected sizes above 0, got input {list(space)} and output {list(sizes)}")
     if not dtype.is_floating_point and (dtype is not _C.uint8 or (mode == LINEAR and count != 2)):
         raise NotImplementedError(f'"{name}" not implemented for {dtype.name}')
     picks = mode in (NEAREST, NEAREST_EXACT)
@@ -131,7 +131,7 @@ class Upsample(Composite):
     method = out = False
 
     def compute(self, input, size, scale_factor, mode, align_corners):
-        warnings.warn("`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2)
+        warnings.warn("upsample is deprecated: use interpolate.", stacklevel=2)
         return find_op("interpolate")(input, size, scale_factor, mode, align_corners)
 
 
@@ -143,7 +143,7 @@ class UpsampleNearest(Composite):
     method = out = False
 
     def compute(self, input, size, scale_factor):
-        warnings.warn("`nn.functional.upsample_nearest` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2)
+        warnings.warn("upsample_nearest is deprecated: use interpolate.", stacklevel=2)
         return find_op("interpolate")(input, size, scale_factor, "nearest")
 
 
@@ -155,7 +155,7 @@ class UpsampleBilinear(Composite):
     method = out = False
 
     def compute(self, input, size, scale_factor):
-        warnings.warn("`nn.functional.upsample_bilinear` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2)
+        warnings.warn("upsample_bilinear is deprecated: use interpolate with align_corners=True.", stacklevel=2)
         return find_op("interpolate")(input, size, scale_factor, "bilinear", True)
 
 

@@ -40,12 +40,12 @@ def finish(layout: Any, size: Any, index: tuple, values: Any, is_sorted: bool, r
 def check_coo(indices: Any, values: Any, size: Any) -> None:
     """Numbers of dims and elements must agree."""
     if indices.ndim != 2:
-        raise RuntimeError(f"sparse_coo_tensor: indices must be sparse_dim x nnz, but got: {list(indices.shape)}")
+        raise RuntimeError(f"sparse_coo_tensor: expected indices of shape (sparse_dim, nnz), got {list(indices.shape)}")
     if not values.ndim or indices.shape[1] != values.shape[0]:
-        raise RuntimeError(f"sparse_coo_tensor: indices and values must have same nnz, but got nnz from indices: {indices.shape[1]}, nnz from values: {values.shape[0] if values.ndim else 0}")
+        raise RuntimeError(f"sparse_coo_tensor: expected as many values as indices (nnz), got {indices.shape[1]} indices, values: {values.shape[0] if values.ndim else 0}")
     own, dense = indices.shape[0], values.ndim - 1
     if len(size) != own + dense:
-        raise RuntimeError(f"sparse_coo_tensor: 'len(size) == sparse_dim + dense_dim' is not satisfied: len(size) = {len(size)}, sparse_dim = {own}, dense_dim = {dense}")
+        raise RuntimeError(f"sparse_coo_tensor: expected len(size) = sparse_dim + dense_dim = {own} + {dense}, got {len(size)}")
     if tuple(size[own:]) != tuple(values.shape[1:]):
         raise RuntimeError(f"sparse_coo_tensor: values has incorrect size, expected {[values.shape[0], *size[own:]]}, got {list(values.shape)}")
 
@@ -65,7 +65,7 @@ def check_range(indices: Any, size: Any) -> None:
 def smallest_size(indices: Any, values: Any) -> tuple[int, ...]:
     """The sizes that just hold every index."""
     if indices.ndim != 2:
-        raise RuntimeError(f"sparse_coo_tensor: indices must be sparse_dim x nnz, but got: {list(indices.shape)}")
+        raise RuntimeError(f"sparse_coo_tensor: expected indices of shape (sparse_dim, nnz), got {list(indices.shape)}")
     if not indices.shape[1]:
         return (0,) * indices.shape[0] + tuple(values.shape[1:])
     check_range(indices, [2**62] * indices.shape[0])
@@ -168,7 +168,7 @@ class SparseCompressedTensor(Composite):
 
     def compute(self, compressed_indices, plain_indices, values, size, *options):
         if options[1] not in COMPRESSED:
-            raise RuntimeError(f"sparse_compressed_tensor expected sparse compressed tensor layout but got {options[1]}")
+            raise RuntimeError(f"sparse_compressed_tensor: expected a compressed layout, got {options[1]}")
         return compressed_tensor("sparse_compressed_tensor", options[1], compressed_indices, plain_indices, values, size, options)
 
 

@@ -256,7 +256,7 @@ class Coalesce(Composite):
 
     def compute(self, input):
         if not is_sparse(input) or input._layout is not sparse_coo:
-            raise RuntimeError(f"coalesce expected sparse coordinate tensor layout but got {input.layout}")
+            raise RuntimeError(f"coalesce: expected the layout sparse_coo, got {input.layout}")
         return coalesced(input)
 
 
@@ -298,7 +298,7 @@ def zero_(t: Any) -> Any:
 @rule("copy_")
 def copy_(t: Any, source: Any, non_blocking: bool = False) -> Any:
     if not (is_sparse(t) and is_sparse(source)):
-        raise RuntimeError("copy_() between dense and sparse Tensors is not implemented. Use to_dense() or to_sparse().")
+        raise RuntimeError("copy_: expected two dense or two sparse Tensors. Use to_dense() or to_sparse().")
     return replace(t, source.detach().to(t.dtype).clone())
 
 

@@ -131,9 +131,9 @@ def add(a: Any, b: Any, alpha: Any = 1) -> Any:
             a = a.expand(b.shape)
         return find_op("_sparse_plus_dense")(a, b, alpha)
     if not is_sparse(b):
-        raise RuntimeError("add(sparse, dense) is not supported. Use add(dense, sparse) instead.")
+        raise RuntimeError("add: a dense tensor is not added to a sparse one. Write add(dense, sparse).")
     if a.shape != b.shape:
-        raise RuntimeError(f"add: expected sizes of 'self' and 'other' to match, but {list(a.shape)} != {list(b.shape)}")
+        raise RuntimeError(f"add: expected other of the size of self, {list(a.shape)}, got {list(b.shape)}")
     if a._layout is not sparse_coo or b._layout is not sparse_coo:
         made = add(to_coo(a), to_coo(b), alpha)
         return made if a._layout is sparse_coo else to_compressed(coalesced(made), a._layout)

@@ -18,7 +18,7 @@ def _need(name: str, t: Any, layouts: tuple, kind: str) -> Any:
 def _sorted_coo(name: str, t: Any) -> Any:
     _need(name, t, (sparse_coo,), "sparse coordinate")
     if not t._sorted:
-        raise RuntimeError(f"Cannot get {name} on an uncoalesced tensor, please call .coalesce() first")
+        raise RuntimeError(f"{name}: the tensor is uncoalesced. Call .coalesce() on it first")
     return t
 
 

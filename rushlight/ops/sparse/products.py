@@ -224,7 +224,7 @@ class SparseMmReduce(Composite):
 
     def compute(self, sparse, dense, reduce):
         if reduce not in REDUCTIONS:
-            raise RuntimeError(f"sparse.mm: reduce argument must be either sum, prod, mean, amax or amin, got {reduce}")
+            raise RuntimeError(f"sparse.mm: expected reduce 'sum', 'prod', 'mean', 'amax' or 'amin', got {reduce}")
         if not is_sparse(sparse) or sparse._layout is not sparse_csr or is_sparse(dense):
             raise NotImplementedError(f"sparse.mm: reduce needs a CSR and a dense matrix, got layouts {sparse.layout} and {dense.layout}")
         check_sizes("sparse.mm", sparse, dense)

@@ -19,7 +19,7 @@ class Permute(View):
 
     def geometry(self, t, dims):
         if len(dims) != t.ndim:
-            raise RuntimeError(f"permute: number of dimensions in the tensor input does not match the length of the desired ordering of dimensions i.e. input.dim() = {t.ndim} is not equal to len(dims) = {len(dims)}")
+            raise RuntimeError(f"permute: expected a dim for each of the {t.ndim} dimensions, got {len(dims)} dims")
         return _permuted(t, wrap_dims("permute", dims, t.ndim))
 
     def vjp(self, g, dims):
@@ -96,7 +96,7 @@ class Adjoint(Composite):
 
     def compute(self, input):
         if input.ndim < 2:
-            raise RuntimeError(f"adjoint: tensor.adjoint() is only supported on matrices or batches of matrices. Got {input.ndim}-D tensor.")
+            raise RuntimeError(f"adjoint: expected a matrix or a batch of matrices, got {input.ndim} dimensions.")
         turned = input.transpose(-2, -1)
         return turned.conj() if input.is_complex() else turned
 
@@ -143,12 +143,12 @@ class Expand(View):
     def geometry(self, t, size, implicit=False):
         extra = len(size) - t.ndim
         if extra < 0:
-            raise RuntimeError(f"expand(FloatTensor{{{list(t.shape)}}}, size={list(size)}): the number of sizes provided ({len(size)}) must be greater or equal to the number of dimensions in the tensor ({t.ndim})")
+            raise RuntimeError(f"expand(FloatTensor{{{list(t.shape)}}}, size={list(size)}): expected at least as many sizes as the tensor has dimensions ({t.ndim}), got {len(size)}")
         sizes, strides, own = [], [], t.stride()
         for i, want in enumerate(size):
             have = t.shape[i - extra] if i >= extra else 1
             if want == -1 and i < extra:
-                raise RuntimeError(f"expand: The expanded size of the tensor (-1) isn't allowed in a leading, non-existing dimension {i}")
+                raise RuntimeError(f"expand: -1 keeps the size of a dimension, and the leading dimension {i} is new")
             if want not in (-1, have) and have != 1:
                 raise RuntimeError(f"expand: The expanded size of the tensor ({want}) must match the existing size ({have}) at non-singleton dimension {i}. Target sizes: {list(size)}. Tensor sizes: {list(t.shape)}")
             if want < -1:

@@ -245,7 +245,7 @@ def check_strided(t: Any, size: Any, stride: Any, storage_offset: int | None) ->
     if len(size) != len(stride):
         raise RuntimeError(f"as_strided: mismatch in length of strides and shape, got {len(stride)} and {len(size)}")
     if any(s < 0 for s in stride):
-        raise RuntimeError(f"as_strided: Negative strides are not supported at the moment, got strides: {list(stride)}")
+        raise RuntimeError(f"as_strided: expected strides of at least 0, got negative ones: {list(stride)}")
     if any(s < 0 for s in size):
         raise RuntimeError(f"as_strided: sizes must not be negative, got {list(size)}")
     start = t.storage_offset() if storage_offset is None else storage_offset
@@ -295,7 +295,7 @@ def split_sizes(name: str, total: int, size: Any) -> list[int]:
         whole, rest = divmod(total, size)
         return [*[size] * whole, *([rest] if rest else ())] or [0]
     if sum(size) != total or any(s < 0 for s in size):
-        raise RuntimeError(f"{name}: split_with_sizes expects split_sizes to sum exactly to {total} (input tensor's size at the dimension), but got split_sizes={list(size)}")
+        raise RuntimeError(f"{name}: expected split_sizes that sum to {total}, the input's size in the dimension, got split_sizes={list(size)}")
     return list(size)
 
 
@@ -315,7 +315,7 @@ class Split(View):
 
     def geometry(self, t, size, dim):
         if t.ndim == 0:
-            raise RuntimeError("split expects at least a 1-dimensional tensor")
+            raise RuntimeError("split: expected a tensor with dimensions, got a 0-dimensional one")
         d = wrap_dim("split", dim, t.ndim)
         return cut(t, d, split_sizes("split", t.shape[d], size))
 
@@ -414,9 +414,9 @@ class Chunk(Composite):
 
     def compute(self, input, chunks, dim):
         if input.ndim == 0:
-            raise RuntimeError("chunk expects at least a 1-dimensional tensor")
+            raise RuntimeError("chunk: expected a tensor with dimensions, got a 0-dimensional one")
         if chunks <= 0:
-            raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
+            raise RuntimeError(f"chunk: expected chunks above 0, got {chunks}")
         total = input.shape[wrap_dim("chunk", dim, input.ndim)]
         length = (total + chunks - 1) // chunks
         if length == 0:
@@ -433,18 +433,18 @@ class TensorSplit(Composite):
 
     def compute(self, input, at, dim):
         if input.ndim == 0:
-            raise RuntimeError("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims")
+            raise RuntimeError("tensor_split: expected a tensor with dimensions, got 0 dims")
         d = wrap_dim("tensor_split", dim, input.ndim)
         if hasattr(at, "tolist"):
             if at.dtype is not _C.int64:
-                raise RuntimeError(f"tensor_split expected tensor_indices_or_sections to have dtype of long, but got {at.dtype.name}")
+                raise RuntimeError(f"tensor_split: expected tensor_indices_or_sections of dtype int64 (long), got {at.dtype.name}")
             if at.ndim > 1:
                 raise RuntimeError(f"tensor_split: expected tensor_indices_or_sections with 0 or 1 dimensions, got {at.ndim}")
             at = at.tolist()
         total = input.shape[d]
         if isinstance(at, INTS):
             if at <= 0:
-                raise RuntimeError(f"number of sections must be larger than 0, got {at}")
+                raise RuntimeError(f"tensor_split: expected sections above 0, got {at}")
             if at > 2**31:
                 raise RuntimeError(f"tensor_split: {at} sections are too many")
             small, extra = divmod(total, at)
@@ -493,5 +493,5 @@ class DSplit(Composite):
 def even_split(name: str, input: Any, at: Any, dim: int) -> tuple:
     """Parts for hsplit and kin: a number of sections must divide the size."""
     if isinstance(at, INTS) and (at <= 0 or input.shape[dim] % at):
-        raise RuntimeError(f"torch.{name} attempted to split along dimension {dim}, but the size of the dimension {input.shape[dim]} is not divisible by the split_size {at}!")
+        raise RuntimeError(f"{name}: expected the size {input.shape[dim]} of dimension {dim} to be divisible by {at}")
     return input.tensor_split(at, dim)

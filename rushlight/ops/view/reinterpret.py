@@ -19,7 +19,7 @@ class ViewAsReal(View):
 
     def geometry(self, t):
         if t.dtype not in _PART:
-            raise RuntimeError(f"view_as_real is only supported for complex tensors, got {t.dtype.name}")
+            raise RuntimeError(f"view_as_real: expected a complex tensor, got {t.dtype.name}")
         return Geometry((*t.shape, 2), (*(2 * s for s in t.stride()), 1), 0, _PART[t.dtype])
 
     def vjp(self, g):
@@ -35,14 +35,14 @@ class ViewAsComplex(View):
 
     def geometry(self, t):
         if t.dtype not in _WHOLE:
-            raise RuntimeError(f"view_as_complex is only supported for half, float and double tensors, but got a tensor of type: {t.dtype.name}")
+            raise RuntimeError(f"view_as_complex: expected float16 (half), float32 (float) or float64 (double), got {t.dtype.name}")
         strides = t.stride()
         if t.ndim == 0 or t.shape[-1] != 2:
             raise RuntimeError("view_as_complex: expected a last dimension of size 2")
         if strides[-1] != 1:
             raise RuntimeError("view_as_complex: expected a last dimension of stride 1")
         if any(s % 2 for s in strides[:-1]) or t.storage_offset() % 2:
-            raise RuntimeError("Tensor must have a stride divisible by 2 for all but last dimension and a storage_offset divisible by 2")
+            raise RuntimeError("view_as_complex: expected even strides before the last dimension and an even storage_offset")
         return Geometry(tuple(t.shape[:-1]), tuple(s // 2 for s in strides[:-1]), 0, _WHOLE[t.dtype])
 
     def vjp(self, g):
@@ -103,5 +103,5 @@ class Imag(Composite):
 
     def compute(self, input):
         if not input.is_complex():
-            raise RuntimeError("imag is not implemented for tensors with non-complex dtypes.")
+            raise RuntimeError("imag: expected a complex tensor, got one of real numbers.")
         return find_op("_imag_part")(input)

@@ -43,7 +43,7 @@ class ViewSize(View):
         sizes = infer_size("view", size, t.numel())
         strides = _C.view_strides(t, sizes)
         if strides is None:
-            raise RuntimeError(f"view: view size is not compatible with input tensor's size and stride (at least one dimension spans across two contiguous subspaces): shape {list(t.shape)}, strides {list(t.stride())} as {list(sizes)}. Use .reshape(...) instead.")
+            raise RuntimeError(f"view: view size is not compatible: the elements of shape {list(t.shape)} with strides {list(t.stride())} do not lie evenly as {list(sizes)}. Use .reshape(...).")
         return Geometry(sizes, strides)
 
     def vjp(self, g, input: Meta):
@@ -126,7 +126,7 @@ class Flatten(Composite):
     def compute(self, input, start_dim, end_dim):
         start, end = wrap_dim("flatten", start_dim, input.ndim), wrap_dim("flatten", end_dim, input.ndim)
         if start > end:
-            raise RuntimeError(f"flatten() has invalid args: start_dim cannot come after end_dim, got {start_dim} and {end_dim}")
+            raise RuntimeError(f"flatten: expected start_dim before end_dim or at it, got {start_dim} and {end_dim}")
         if input.ndim == 0:
             return input.reshape(1)
         if start == end:
@@ -162,7 +162,7 @@ class Unflatten(Composite):
         try:
             split = infer_size("unflatten", sizes, input.shape[d])
         except RuntimeError:
-            raise RuntimeError(f"unflatten: Provided sizes {list(sizes)} don't multiply up to the size of dim {d} ({input.shape[d]}) in the input tensor") from None
+            raise RuntimeError(f"unflatten: sizes {list(sizes)} do not multiply up to {input.shape[d]}, the size of dim {d}") from None
         return input.view((*input.shape[:d], *split, *input.shape[d + 1 :]))
 
 

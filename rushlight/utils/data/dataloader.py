@@ -55,7 +55,7 @@ def _check_loading(num_workers: int, timeout: float, prefetch_factor: int | None
             "Pass num_workers > 0, or leave it None."
         )
     if prefetch_factor is not None and prefetch_factor < 0:
-        raise ValueError("prefetch_factor option should be non-negative")
+        raise ValueError("prefetch_factor: expected at least 0")
     if persistent_workers and num_workers == 0:
         raise ValueError("persistent_workers option needs num_workers > 0")
 
@@ -154,7 +154,7 @@ class DataLoader(Generic[_T_co]):
     ) -> None:
         is_stream = self._dataset_kind == _DatasetKind.Iterable
         if sampler is not None and shuffle:
-            raise ValueError("sampler option is mutually exclusive with shuffle")
+            raise ValueError("sampler decides on the order, so shuffle must not: give one of them")
         if batch_sampler is not None:
             # A shuffled datapipe arrives here with shuffle=True and no batch sampler: streams were checked above.
             if batch_size != 1 or shuffle or sampler is not None or drop_last:

@@ -100,7 +100,7 @@ class StackDataset(Dataset[Any]):
         if args and kwargs:
             raise ValueError("StackDataset: expected datasets by position (tuples) or by name (dicts), got both types.")
         if not args and not kwargs:
-            raise ValueError("At least one dataset should be passed")
+            raise ValueError("StackDataset: expected at least one dataset, got none")
         members = args or tuple(kwargs.values())
         self._length = len(members[0])  # type: ignore[arg-type]
         if any(len(d) != self._length for d in members):  # type: ignore[arg-type]
@@ -147,7 +147,7 @@ class ConcatDataset(Dataset[_T_co]):
         super().__init__()
         self.datasets = list(datasets)
         if not self.datasets:
-            raise AssertionError("datasets should not be an empty iterable")
+            raise AssertionError("ConcatDataset: expected at least one dataset, got none")
         if any(isinstance(d, IterableDataset) for d in self.datasets):
             raise AssertionError("ConcatDataset does not support IterableDataset")
         self.cumulative_sizes = self.cumsum(self.datasets)
@@ -253,5 +253,5 @@ def _lengths_of_fractions(fractions: Sequence[float], total: int) -> list[int]:
         lengths[i % len(lengths)] += 1
     for i, length in enumerate(lengths):
         if length == 0:
-            warnings.warn(f"Length of split at index {i} is 0. This might result in an empty dataset.", stacklevel=3)
+            warnings.warn(f"Length of split at index {i} is 0, so that part is empty.", stacklevel=3)
     return lengths

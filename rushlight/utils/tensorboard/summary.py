@@ -57,7 +57,7 @@ def _shape(sizes: Any) -> Message:
 def scalar(name: str, tensor: Any, collections: Any = None, new_style: bool = False, double_precision: bool = False) -> Message:
     """One number."""
     array = make_np(tensor).squeeze()
-    assert array.ndim == 0, f"Tensor should contain one element (0 dimensions). Was given size: {array.size} and {array.ndim} dimensions."
+    assert array.ndim == 0, f"scalar: expected one element, got {array.size} in {array.ndim} dimensions."
     value = float(array)
     if not new_style:
         return _summary(tag=name, simple_value=value)
@@ -151,7 +151,7 @@ def audio(tag: str, tensor: Any, sample_rate: int = 44100) -> Message:
     """Samples in [-1, 1]."""
     samples = make_np(tensor).squeeze()
     if abs(samples).max() > 1:
-        print("warning: audio amplitude out of range, auto clipped.")
+        print("add_audio: samples outside [-1, 1] are clipped.")
         samples = samples.clip(-1, 1)
     assert samples.ndim == 1, "input tensor should be 1 dimensional."
     sound = Message(

@@ -214,7 +214,7 @@ class SummaryWriter:
         if os.path.isdir(save_path):
             print("add_embedding: the folder exists already. A global_step of its own keeps embeddings apart.")
         elif os.path.exists(save_path):
-            raise NotADirectoryError(f"Path: `{save_path}` exists, but is a file. Cannot proceed.")
+            raise NotADirectoryError(f"add_embedding: {save_path} is a file, expected a folder.")
         os.makedirs(save_path, exist_ok=True)
         if metadata is not None:
             embedding.make_tsv(metadata, save_path, metadata_header=metadata_header)
