@@ -8,7 +8,8 @@ import sys as _sys
 _collects = _gc.isenabled()
 _gc.disable()
 
-if not any(_finder.find_spec(f"{__name__}._C", __path__) for _finder in _sys.meta_path):   # a checkout in which nothing was built
+# A checkout in which nothing was built. (tools/make_tables.py brings the core it was given along.)
+if f"{__name__}._C" not in _sys.modules and not any(_finder.find_spec(f"{__name__}._C", __path__) for _finder in _sys.meta_path):
     from . import core_finder as _core_finder
 
     _core_finder.use_installed_copy(__path__)
