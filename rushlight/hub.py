@@ -103,7 +103,7 @@ def _check_trust(owner: str, name: str, trust_repo: Any) -> None:
             warnings.warn(f"You are about to run code from an untrusted repository, {owner}/{name}. Pass trust_repo=True to say you trust it.", stacklevel=4)
         return
     if trust_repo is False or (trust_repo == "check" and not is_trusted):
-        answer = input(f"The repository {owner}_{name} does not belong to the list of trusted repositories. Do you trust it and wish to run its code? (y/N) ")
+        answer = input(f"The repository {owner}_{name} is not on the list of trusted repositories. Run its code? (y/N) ")
         if answer.lower() not in ("y", "yes"):
             raise RuntimeError("Untrusted repository.")
         trust_repo = True

@@ -59,8 +59,8 @@ def tensor(
     device = placed() if device is None else device
     if isinstance(data, Tensor):
         warnings.warn(
-            "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() "
-            "or sourceTensor.detach().clone().requires_grad_(True), rather than rushlight.tensor(sourceTensor).",
+            "tensor: to copy construct from a tensor, write source.detach().clone(), "
+            "with .requires_grad_() where it should be a leaf that wants a gradient.",
             UserWarning,
             stacklevel=2,
         )
@@ -229,8 +229,8 @@ def frombuffer(buffer: Any, *, dtype: _C.dtype, count: int = -1, offset: int = 0
         count = (length - offset) // size
     elif offset + count * size > length:
         raise ValueError(
-            f"requested buffer length ({count} * {size} bytes) after offset ({offset} bytes) must not be greater than "
-            f"actual buffer length ({length} bytes)"
+            f"frombuffer: expected count * {size} bytes after offset {offset} to lie within the buffer's {length}, "
+            f"got count={count}"
         )
     if view.readonly:
         _warn_read_only("The given buffer is")

@@ -139,7 +139,7 @@ class Library:
         if full not in ops:
             raise RuntimeError(f"impl: {self.ns}::{short} is not defined. Define it first with Library.define.")
         if (full, parsed) in table.kernels and not allow_override:
-            raise RuntimeError(f"This is not allowed since there's already a kernel registered from python overriding {short}'s behavior for {key} dispatch key and {self.ns} namespace.")
+            raise RuntimeError(f"impl: {short} of namespace {self.ns} has a Python kernel for the dispatch key {key} already. Pass allow_override=True to replace it.")
         table.register(full, parsed, fn, with_keyset)
         self._implemented.append((full, parsed))
 

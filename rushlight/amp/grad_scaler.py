@@ -191,7 +191,7 @@ class GradScaler:
             scale.fill_(new_scale)
         else:
             fits = isinstance(new_scale, Tensor) and new_scale.device.type == self._device and new_scale.numel() == 1 and not new_scale.requires_grad
-            assert fits, "new_scale should be a float or a 1-element float tensor on the scaler's device with requires_grad=False."
+            assert fits, "new_scale: expected a float, or a float tensor of 1 element on the scaler's device that requires no gradient."
             scale.copy_(new_scale.reshape(()))
         self._per_optimizer_states = defaultdict(_refresh_per_optimizer_state)
 

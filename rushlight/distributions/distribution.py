@@ -51,8 +51,8 @@ class Distribution:
         try:
             expected = self.arg_constraints
         except NotImplementedError:
-            warnings.warn(f"{type(self)} does not define `arg_constraints`. Please set `arg_constraints = {{}}` or initialize the "
-                          "distribution with `validate_args=False` to turn off validation.", stacklevel=3)  # fmt: skip
+            warnings.warn(f"{type(self)} has no `arg_constraints`, so its parameters are not checked. Set them, {{}} for none, or "
+                          "pass validate_args=False.", stacklevel=3)  # fmt: skip
             return
         for name, constraint in expected.items():
             if constraints.is_dependent(constraint):
@@ -186,8 +186,8 @@ class Distribution:
         try:
             support = self.support
         except NotImplementedError:
-            warnings.warn(f"{type(self)} does not define `support` to enable sample validation. Please initialize the distribution with "
-                          "`validate_args=False` to turn off validation.", stacklevel=3)  # fmt: skip
+            warnings.warn(f"{type(self)} has no `support`, so samples are not checked. Pass "
+                          "validate_args=False to be without this warning.", stacklevel=3)  # fmt: skip
             return
         if not support.check(value).all():
             raise ValueError(

@@ -123,8 +123,8 @@ def _require_tensors(result: Any, strict: bool) -> None:
     """A traced program returns tensors, in tuples (and, if not strict, lists and dicts)."""
     if isinstance(result, dict) and strict:
         raise RuntimeError(
-            "Encountering a dict at the output of the tracer might cause the trace to be incorrect, this is only valid if the container structure does not "
-            "change based on the module's inputs. Pass `strict=False` to allow it.")  # fmt: skip
+            "trace: the function returns a dict, whose keys must not "
+            "depend on the inputs. Pass `strict=False` to allow it.")  # fmt: skip
     leaves = tree_leaves(result)
     odd = next((x for x in leaves if not isinstance(x, Tensor)), None)
     if odd is not None:

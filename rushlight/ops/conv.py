@@ -72,7 +72,7 @@ def check_numbers(name: str, window: Window, extra: tuple[int, ...]) -> None:
     if any(s <= 0 for s in window.stride):
         raise RuntimeError(f"{name}: non-positive stride is not supported, got stride={list(window.stride)}")
     if any(d <= 0 for d in window.dilation):
-        raise RuntimeError(f"{name}: expected dilation above 0, got {list(window.dilation)}")
+        raise RuntimeError(f"{name}: expected dilation greater than zero, got {list(window.dilation)}")
 
 
 def check_types(name: str, input: Any, weight: Any, bias: Any) -> None:

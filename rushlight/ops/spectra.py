@@ -54,8 +54,8 @@ def framed_window(name: str, window: Any, length: int, n_fft: int, like: Any) ->
 
 def warn_of_no_window(name: str, length: int) -> None:
     if length > 1:
-        warnings.warn(f"{name}: A window was not provided. A rectangular window will be applied, which is known to cause spectral leakage. "
-                      "Other windows such as rushlight.hann_window or rushlight.hamming_window are recommended.", UserWarning, stacklevel=4)
+        warnings.warn(f"{name}: no window is given, so a rectangular one is used, and energy leaks between frequencies. "
+                      "hann_window or hamming_window leak less.", UserWarning, stacklevel=4)
 
 
 class Stft(Composite):

@@ -49,7 +49,7 @@ RULE = LerpRule()
 
 def check_decay(decay: float) -> None:
     if not 0.0 <= decay <= 1.0:
-        raise ValueError(f"Invalid decay value {decay} provided. Please provide a value in [0,1] range.")
+        raise ValueError(f"decay: expected a number in [0, 1], got {decay}.")
 
 
 def is_averaged(t: Tensor) -> bool:

@@ -98,14 +98,14 @@ def check_module_version_greater_or_equal(module: Any, req_version_tuple: tuple,
 def validate_cuda_device(location: str) -> int:
     """The index of a CUDA location; refused here, where there is none."""
     raise RuntimeError(
-        f"Attempting to deserialize object on {location} but cuda.is_available() is False. If you are running on a CPU-only machine, "
-        "please use load with map_location='cpu' to map your storages to the CPU."
+        f"load: the file's storages are on a CUDA device ({location}), and this machine has none. "
+        "Pass map_location='cpu'."
     )
 
 
 def validate_hpu_device(location: str) -> int:
     """The index of an HPU location; refused here, where there is none."""
-    raise RuntimeError(f"Attempting to deserialize object on {location} but there is no HPU. Use map_location='cpu'.")
+    raise RuntimeError(f"load: the file's storages are on {location}, and there is no HPU here. Pass map_location='cpu'.")
 
 
 def _is_zipfile(f: Any) -> bool:

@@ -58,8 +58,8 @@ def default_restore_location(storage: Any, location: str) -> Any:
             return found
     if location.partition(":")[0] == "cuda":
         raise RuntimeError(
-            "Attempting to deserialize object on a CUDA device but cuda.is_available() is False. If you are running on a CPU-only "
-            "machine, please use load with map_location='cpu' to map your storages to the CPU."
+            "load: the file's storages are on a CUDA device, and this machine has none. "
+            "Pass map_location='cpu'."
         )
     raise RuntimeError(
         f"load: no registered deserializer takes a {type(storage).__name__} to {location!r}. "

@@ -68,7 +68,7 @@ def _is_weights_only(asked: bool | None, pickle_module: Any) -> bool:
     if force:
         return True
     if asked is None and forbid:
-        warnings.warn("Environment variable TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD detected: loading with weights_only=False.", stacklevel=3)
+        warnings.warn("load: TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD is set, so weights_only=False.", stacklevel=3)
         return False
     return pickle_module is None if asked is None else bool(asked)
 
@@ -86,8 +86,8 @@ def _load_open(f: Any, file: Any, map_location: Any, pickle_module: Any, mmap: b
     explained = _explained if pickle_module is None else _as_it_is
     if not is_zip(head):
         if mmap:
-            raise RuntimeError("mmap can only be used with files saved with `torch.save(_use_new_zipfile_serialization=True)`, "
-                               "please torch.save your checkpoint with this option in order to use mmap.")  # fmt: skip
+            raise RuntimeError("mmap can only be used with files in the zip format. "
+                               "Save the checkpoint again without _use_new_zipfile_serialization=False.")  # fmt: skip
         from .legacy import _legacy_load
 
         return explained(lambda: _legacy_load(file, map_location, pickle_module, **load_args))

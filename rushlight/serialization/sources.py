@@ -140,8 +140,8 @@ def opened(f: Any) -> Iterator[Any]:
 
 def check_seekable(f: Any) -> None:
     """Raise what reading from `f` will need and `f` lacks."""
-    advice = ("You can only load from a file that is seekable. Please pre-load the data into a buffer like io.BytesIO and try to "
-              "load from it instead.")  # fmt: skip
+    advice = ("load: expected a seekable file. Read this one into an io.BytesIO "
+              "and load from that.")  # fmt: skip
     for name in ("read", "readline", "tell", "seek"):
         if not hasattr(f, name):
             raise AttributeError(f"'{type(f).__name__}' object has no attribute '{name}'. {advice}")

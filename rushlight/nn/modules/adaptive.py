@@ -51,8 +51,8 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             raise ValueError("cutoffs: expected a sequence with at least one number")
         rising = all(a < b for a, b in pairwise(cutoffs))
         if not rising or cutoffs[0] <= 0 or cutoffs[-1] > n_classes - 1 or any(int(c) != c for c in cutoffs):
-            raise ValueError(f"cutoffs should be a sequence of unique, positive integers sorted in an increasing order, where each value is "
-                             f"between 1 and n_classes-1, got {cutoffs}")  # fmt: skip
+            raise ValueError(f"cutoffs: expected different integers in increasing order, "
+                             f"each from 1 to n_classes - 1, got {cutoffs}")  # fmt: skip
         self.in_features = in_features
         self.n_classes = n_classes
         self.cutoffs = [*cutoffs, n_classes]

@@ -30,7 +30,7 @@ _global_parameter_registration_hooks: OrderedDict[int, Callable] = OrderedDict()
 CALL_HOOKS = ("_backward_hooks", "_backward_pre_hooks", "_forward_hooks", "_forward_pre_hooks")
 GLOBAL_CALL_HOOKS = (_global_backward_hooks, _global_backward_pre_hooks, _global_forward_hooks, _global_forward_pre_hooks)
 
-_MIXED = "Cannot use both regular backward hooks and full backward hooks on a {}. Please use only one of them."
+_MIXED = "a {} takes full backward hooks or old ones, not both kinds at once."
 
 
 def _has_any_global_hook() -> bool:
@@ -179,11 +179,11 @@ class Hooks:
         remedy = "register_full_backward_hook sees all of them."
         results, arguments = tensors(result), tensors(inputs)
         if results is None:
-            warnings.warn("Using non-full backward hooks on a Module that does not return a single Tensor or a tuple of "
+            warnings.warn("register_backward_hook on a Module that returns something else than a Tensor or a tuple of "
                           f"Tensors is deprecated: it misses some of grad_output. {remedy}",
                           FutureWarning, stacklevel=4)  # fmt: skip
         elif arguments is None:
-            warnings.warn("Using non-full backward hooks on a Module that does not take as input a single Tensor or a tuple of "
+            warnings.warn("register_backward_hook on a Module that is given something else than a Tensor or a tuple of "
                           f"Tensors is deprecated: it misses some of grad_input. {remedy}",
                           FutureWarning, stacklevel=4)  # fmt: skip
         elif len({t.grad_fn for t in results}) > 1:

@@ -103,12 +103,12 @@ def pack_padded_sequence(input: Tensor, lengths: Any, batch_first: bool = False,
         counts = [counts[i] for i in positions.tolist()]
     steps = input.transpose(0, 1) if batch_first else input
     if len(counts) != steps.shape[1]:
-        raise RuntimeError(f"Expected `len(lengths)` to be equal to batch_size, but got {len(counts)} (batch_size={steps.shape[1]})")
+        raise RuntimeError(f"lengths: expected one per sequence (batch_size={steps.shape[1]}), got {len(counts)}")
     if any(a < b for a, b in pairwise(counts)):
-        raise RuntimeError("`lengths` array must be sorted in decreasing order when `enforce_sorted` is True. You can pass "
-                           "`enforce_sorted=False` to pack_padded_sequence to sidestep this requirement if you do not need ONNX exportability.")  # fmt: skip
+        raise RuntimeError("lengths: enforce_sorted=True expects the longest first. "
+                           "Sort the sequences, or pass enforce_sorted=False.")  # fmt: skip
     if not counts or counts[-1] <= 0:
-        raise RuntimeError("Length of all samples has to be greater than 0, but found an element in 'lengths' that is <= 0")
+        raise RuntimeError("lengths: expected numbers above 0, got one that is not")
     sizes = [sum(n > t for n in counts) for t in range(counts[0])]
     rows = find_op("cat")([steps[t, :size] for t, size in enumerate(sizes)])
     return PackedSequence(rows, _integers(sizes), order, None)

@@ -223,7 +223,7 @@ class Ormqr(Lapack):
         if other.shape[side] != input.shape[-2]:
             raise RuntimeError(f"torch.ormqr: other.shape[{side}] must be equal to input.shape[-2], got {other.shape[side]} and {input.shape[-2]}")
         if tau.shape[-1] > input.shape[-1]:
-            raise RuntimeError(f"ormqr: expected at most as many elements in tau as input has columns, got {tau.shape[-1]} for {input.shape[-1]}")
+            raise RuntimeError(f"ormqr: expected tau.shape[-1] up to the columns of input, input.shape[-1] = {input.shape[-1]}, got {tau.shape[-1]}")
         if input.ndim - tau.ndim != 1:
             raise RuntimeError(f"ormqr: tau has one dimension less than input: expected {input.ndim - 1}, got {tau.ndim}")
         if input.ndim != other.ndim:

@@ -113,8 +113,8 @@ class Variance(Reduction):
         dim, _, correction = self.options(input, *args)
         if count_of(input.shape, dim) - correction <= 0:
             warnings.warn(
-                f"{self.name}(): degrees of freedom is <= 0. Correction should be strictly less than the reduction "
-                "factor (input numel divided by output numel).", UserWarning, stacklevel=4,
+                f"{self.name}: no degrees of freedom are left: expected a correction below the number of elements "
+                "that each result is made of.", UserWarning, stacklevel=4,
             )  # fmt: skip
 
     def types(self, input, dtype, *args):

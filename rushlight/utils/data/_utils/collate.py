@@ -125,8 +125,8 @@ def collate_tensor_fn(batch: Sequence[Tensor], *, collate_fn_map: dict | None = 
     if elem.layout is not strided or elem.is_nested:
         kind = "nested" if elem.is_nested else "sparse"
         raise RuntimeError(
-            f"Batches of {kind} tensors are not currently supported by the default collate_fn; "
-            "please provide a custom collate_fn to handle them appropriately."
+            f"default_collate: no batches of {kind} tensors. "
+            "Pass a collate_fn of your own."
         )
     return _call(find_op("stack"), batch, 0)
 

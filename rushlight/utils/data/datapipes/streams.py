@@ -125,7 +125,7 @@ def check_callable(fn: Any) -> None:
     kind = "Lambda" if name.endswith("<lambda>") and "<locals>" not in name else "Local" if "<locals>" in name else None
     if kind is not None:
         warnings.warn(
-            f"{kind} function is not supported by pickle, please use regular python function or functools.partial instead.", stacklevel=4
+            f"{kind} functions cannot be pickled. Use a function of a module, or functools.partial of one.", stacklevel=4
         )
 
 
