@@ -104,8 +104,11 @@ static bool apply_derived(Node* n, Overload* op, TapeInfo* info, PyObject** grad
     if (!(mask >> k & 1)) continue;
     int which = rule->outputs[j++];
     if (which == -2 || !(wanted >> k & 1)) continue;
+    bool alone = which <= -3;
+    if (alone) which = -3 - which;
     PyObject* g = which == -1 ? grads[0] : PyTuple_Check(result.p) ? PyTuple_GET_ITEM(result.p, which) : result.p;
-    out[k] = Py_XNewRef(g);
+    out[k] = alone && tape_requires_grad(as_tensor(g)) ? call_method(g, "detach") : Py_XNewRef(g);
+    if (alone && !out[k]) return false;
   }
   return true;
 }

@@ -114,7 +114,7 @@ PyObject* tensor_meta(Tensor* t);        // new reference
 struct DerivedVjp {
   Overload* op = nullptr;                // strong; null when every gradient is `g` itself
   std::vector<int> params;               // what to pass after the gradients: parameter index, -1 for the result
-  std::vector<int> outputs;              // per needed parameter: position in op's result, -1: g itself, -2: none
+  std::vector<int> outputs;              // per needed parameter: position in op's result, -1: g itself, -2: none, -3 - k: position k, without its graph
 };
 
 struct TapeInfo {

@@ -39,6 +39,7 @@ REAL_OF = {"c32": "f16", "c64": "f32", "c128": "f64"}
 COMPUTE = {"f16": "f32", "bf16": "f32", "f8e4m3fn": "f32", "f8e5m2": "f32", "c32": "c64"}
 BY_CODE = {d.code: d for d in vars(_C).values() if isinstance(d, _C.dtype)}
 scalars = Scalars()
+SAMPLES = {"int": (0, 1, 3), "bool": (False, True, True)}   # settings that show whether a gradient is 0 whatever they are
 
 
 def compute_code(code: str) -> str:
@@ -235,6 +236,8 @@ class Pointwise(OpDefinition):
         if not computed:
             return None, (), outputs
         definition = PointwiseVjp(self, computed)
+        if definition.records():   # -3 - k: output k, which is always 0 and has no graph
+            outputs = tuple(-3 - k if k >= 0 and definition.is_zero[k] else k for k in outputs)
         return definition.overload(), definition.passed, outputs
 
     def passes_gradient(self, index: int) -> bool:
@@ -298,18 +301,27 @@ class PointwiseVjp(Pointwise):
 
     def records(self) -> bool:
         """A gradient that is 0 whatever comes in (that of `floor`) has no graph, as in PyTorch."""
-        return not self.is_always_zero()
+        return not all(self.is_zero)
 
-    def is_always_zero(self) -> bool:
-        params = self.forward.spec.params
-        if any(p.type not in OPERAND_TYPES for p in params):
-            return False
-        leaves = [expr.arg(100 + k, "f64") for k in range(self.num_grads)]
+    @cached_property
+    def is_zero(self) -> tuple[bool, ...]:
+        """For each wanted gradient, whether it is 0 whatever comes in: real or complex, with any setting."""
+        settings = {p.type for p in self.forward.spec.params if p.type not in OPERAND_TYPES}
+        if self.is_mixed or not settings <= SAMPLES.keys():
+            return (False,) * len(self.wanted)
+        codes = ("f64",) if "complex" in self.forward.refuse else ("f64", "c128")
+        made = [self.sample_zeros(code, k) for code in codes for k in range(3 if settings else 1)]
+        return tuple(all(found) for found in zip(*made, strict=True))
+
+    def sample_zeros(self, code: str, k: int) -> tuple[bool, ...]:
+        """Which gradients are the constant 0 for operands of type `code` and the k-th samples of the settings."""
+        values = [SAMPLES[p.type][k] if p.type in SAMPLES else expr.arg(i, code) for i, p in enumerate(self.forward.spec.params)]
+        leaves = [expr.arg(100 + i, code) for i in range(self.num_grads)]
         try:
-            made = self.forward.gradients(scalars, leaves, [expr.arg(i, "f64") for i in range(len(params))], None, self.wanted)
-        except (TypeError, NotImplementedError, KeyError):
-            return False
-        return all(isinstance(v, expr.Value) and v.op == "const" and v.attr == 0 for v in made)
+            made = self.forward.gradients(scalars, leaves, values, None, self.wanted)
+        except (TypeError, NotImplementedError, KeyError):   # not an op on such numbers
+            return (code == "c128",) * len(self.wanted)
+        return tuple(is_constant_zero(v) for v in made)
 
     def needed_parameters(self) -> tuple[int, ...]:
         """Which parameters (-1: the result) the gradient reads, found by deriving once with sample types."""
@@ -391,6 +403,13 @@ class PointwiseVjp(Pointwise):
 
     def result_wrapper(self, count: int) -> None:
         return None
+
+
+def is_constant_zero(value: Any) -> bool:
+    """Whether an expression is the number 0, real or complex."""
+    if not isinstance(value, expr.Value):
+        return False
+    return value.attr == 0 if value.op == "const" else value.op == "complex" and all(is_constant_zero(part) for part in value.args)
 
 
 def is_known_number(value: Any) -> bool:

@@ -169,11 +169,42 @@ def test_conjugation_conjugates_the_gradient():
     torch.testing.assert_close(got[1], got[0])
 
 
-@pytest.mark.parametrize("name", ["ceil", "floor", "sign", "trunc"])
+@pytest.mark.parametrize("name", ["ceil", "floor", "sign", "trunc", "round"])
 def test_gradient_that_is_always_zero_has_no_graph(name: str) -> None:
     x = rl.tensor([0.5, -1.5], requires_grad=True)
     (g,) = rl.autograd.grad(getattr(x, name)(), x, rl.ones(2, requires_grad=True), create_graph=True)
     assert g.tolist() == [0.0, 0.0]
     assert not g.requires_grad
     (g,) = rl.autograd.grad(x.sin(), x, rl.ones(2, requires_grad=True), create_graph=True)
+    assert g.requires_grad
+
+
+@pytest.mark.parametrize("name", ["copysign", "nextafter"])
+def test_only_the_gradient_that_is_always_zero_has_no_graph(name: str) -> None:
+    x, y = rl.tensor([0.5, -1.5], requires_grad=True), rl.tensor([2.0, 3.0], requires_grad=True)
+    left, right = rl.autograd.grad(getattr(rl, name)(x, y), (x, y), rl.ones(2, requires_grad=True), create_graph=True)
+    assert left.requires_grad
+    assert right.tolist() == [0.0, 0.0]
+    assert not right.requires_grad
+
+
+@pytest.mark.parametrize("name", ["sgn", "angle"])
+def test_gradient_that_is_zero_for_real_numbers_only_has_a_graph(name: str) -> None:
+    x = rl.tensor([0.5 + 1j, -1.5 + 2j], dtype=rl.complex128, requires_grad=True)
+    assert rl.autograd.gradgradcheck(getattr(rl, name), (x,))
+
+
+def test_gradient_of_a_complex_numbers_part_has_a_graph() -> None:
+    parts = [rl.tensor([0.5, -1.5], dtype=rl.float64, requires_grad=True) for _ in range(2)]
+    assert rl.autograd.gradgradcheck(lambda real, imag: rl.complex(real, imag) ** 2, parts)
+
+
+@pytest.mark.parametrize("repeats", [(0,), (0, 2), (2, 0)])
+def test_gradient_of_no_repeats_has_no_graph(repeats: tuple[int, ...]) -> None:
+    x = rl.tensor([0.5, -1.5], requires_grad=True)
+    for made in (x.repeat(repeats), x.tile(repeats)):
+        (g,) = rl.autograd.grad(made, x, rl.ones(made.shape, requires_grad=True), create_graph=True)
+        assert g.tolist() == [0.0, 0.0]
+        assert not g.requires_grad
+    (g,) = rl.autograd.grad(x.repeat(2), x, rl.ones(4, requires_grad=True), create_graph=True)
     assert g.requires_grad

@@ -33,7 +33,6 @@ _POLYGAMMA = ("polygamma.polygamma_n_0", "polygamma.polygamma_n_1", "polygamma.p
 _ACCURATE = "PyTorch's float64 result is off by up to 3e-7 for some arguments; ours agrees with SciPy's to 1e-15"
 _BESSEL = ("special.airy_ai", "special.bessel_j0", "special.bessel_j1", "special.bessel_y0", "special.bessel_y1")
 _OVERWRITTEN = Left("PyTorch's gradient for the input is that of the elements written over, and 0 elsewhere (its own gradcheck is expected to fail); ours is the right one")
-_CONSTANT = Left("the gradient that is always 0 carries a graph here and none in PyTorch; its value is the same")
 _ROUNDING = "units in the last place of a half type, on a difference of nearly equal numbers"
 _GAPS = Left("PyTorch copies the gaps between the elements of a spaced-out input along; the result is dense here")
 _TURNED = Left("PyTorch returns a view of a tensor in another order of dimensions, an accident of how it computes; the result is dense here")
@@ -50,7 +49,6 @@ LEFT_OUT: dict[str, dict[str, Left]] = {
     },
     "second": {
         "as_strided_scatter": _OVERWRITTEN,
-        "copysign": _CONSTANT,
         "linalg.norm.subgradients_at_zero": Left("at 0 PyTorch's second gradient is NaN; ours is 0"),
         "nn.functional.linear_cross_entropy.chunked": Left("PyTorch has no second gradient of the chunked form; ours has one"),
     },

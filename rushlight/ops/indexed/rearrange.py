@@ -141,6 +141,8 @@ class Repeat(Composite):
             raise RuntimeError("repeat: expected at least as many numbers of repeats as the tensor has dimensions")
         if any(n < 0 for n in repeats):
             raise RuntimeError(f"repeat: expected repeats of at least 0, got negative ones: {list(repeats)}")
+        if any(type(n) is int and n == 0 for n in repeats):   # nothing of the input is left: its gradient is 0 and has no graph
+            input = find_op("fill")(input, 0)
         sizes = (1,) * extra + tuple(input.shape)
         single = [n for size in sizes for n in (1, size)]
         wide = [n for pair in zip(repeats, sizes, strict=True) for n in pair]
