@@ -25,7 +25,9 @@ Storage* storage_object_new() {
   spare.lock.lock();
   Storage* s = spare.count ? spare.free_list[--spare.count] : nullptr;
   spare.lock.unlock();
-  return s ? new (s) Storage : new (std::malloc(sizeof(Storage))) Storage;
+  void* place = s ? s : std::malloc(sizeof(Storage));
+  if (!place) return static_cast<Storage*>(nullptr);
+  return new (place) Storage;
 }
 
 void storage_object_free(Storage* s) {
@@ -104,6 +106,7 @@ void Storage::destroy() {
 
 Storage* storage_new(size_t nbytes, Device device) {
   Storage* s = storage_object_new();
+  if (!s) return PyErr_NoMemory(), nullptr;
   s->device = device;
   if (allocate(s, nbytes)) return s;
   s->data = nullptr;

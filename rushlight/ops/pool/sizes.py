@@ -7,6 +7,7 @@ from typing import Any
 
 from rushlight.shape import INTS
 
+LARGEST = 2**31 - 1   # of a window's numbers, as in PyTorch: products of two of them still are 64-bit numbers
 BATCHED = {1: "2 dimensions, or 3 with a batch", 2: "3 dimensions, or 4 with a batch", 3: "4 dimensions, or 5 with a batch"}
 
 
@@ -30,6 +31,8 @@ class Pooling:
         for label, values in (("kernel_size", self.kernel), ("stride", self.stride), ("dilation", self.dilation)):
             if min(values) <= 0:
                 raise RuntimeError(f"{name}: expected {label} above 0, got {min(values)}")
+            if any(isinstance(value, int) and value > LARGEST for value in values):
+                raise RuntimeError(f"{name}: expected {label} of at most {LARGEST}, got {max(values)}")
         for k, p, d in zip(self.kernel, self.padding, self.dilation, strict=True):
             if p < 0:
                 raise RuntimeError(f"{name}: expected pad of at least 0, got {p}")

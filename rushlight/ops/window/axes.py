@@ -198,6 +198,8 @@ def phased_part(axis: Axis) -> Phases | None:
     if not axis.flip or axis.rule != AVERAGE:
         return None
     kernel, stride, padding = axis.a, axis.b, axis.c
+    if stride > axis.size:   # no whole step, and a stride may be any number
+        return None
     taps = tuple((-((kernel - 1 - r - padding) // stride), (r + padding) // stride) for r in range(stride))
     low = max(0, -min(first for first, _ in taps))
     high = min(axis.out - max(last for _, last in taps), axis.size // stride)
