@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 
 from rushlight.loops import coefficients_special as special
-from rushlight.loops.expr import Value, abs_, cast, copysign, eq, lt, max_, min_, ne, select
+from rushlight.loops.expr import Value, abs_, cast, copysign, eq, gt, lt, max_, min_, ne, select
 from rushlight.loops.math import expansion
 from rushlight.loops.math_exp import expm1_reduced
 from rushlight.loops.pairs import (
@@ -54,7 +54,7 @@ def _bessel(x: Value, order: int, unscaled: bool) -> Value:
         r, q, n = expm1_reduced(min_(like(t, 716), t))
         one, rest = quick_sum(like(t, 1), r)
         head, tail = pair_multiply(quick_sum(one, rest + q), value)
-        result = scale(head + tail, n)
+        result = select(gt(t, 716), like(t, math.inf), scale(head + tail, n))
         # PyTorch multiplies inf by 0 there; so does its NaN come out here.
         result = select(eq(t, math.inf), like(t, math.nan), result)
     else:

@@ -31,6 +31,7 @@ from rushlight.loops.pairs import (
 )
 
 LARGE = 8.0
+HIGHEST = 170   # the order of a polygamma whose factor, its factorial, is finite in f64
 
 
 @expansion("lgamma")
@@ -194,8 +195,9 @@ def polygamma(x: Value, order: int) -> Value:
     """(-1)**(n + 1) n! times the Hurwitz zeta function at n + 1."""
     wide = cast(x, "f64")
     sign = 1.0 if order % 2 else -1.0
-    # Orders past 170 have no finite factor; the sum is then 0 or inf by itself.
-    factor = like(wide, sign * (math.factorial(order) if order <= 170 else math.inf))
+    if order > HIGHEST:
+        return cast(_polygamma_without_factor(wide, order, sign), x.dtype)
+    factor = like(wide, sign * math.factorial(order))
     if order == 1:
         # Reflection: -trigamma(1 - x) + pi**2 / sin(pi x)**2.
         flip = lt(wide, 0.5)
@@ -217,6 +219,22 @@ def polygamma(x: Value, order: int) -> Value:
         value = select(lt(wide, -float(10 + order)), like(wide, math.nan), value)
     value = select(eq(wide, math.inf), like(wide, 0) * sign, value)
     return cast(select(ne(wide, wide), wide, value), x.dtype)
+
+
+def _polygamma_without_factor(x: Value, order: int, sign: float) -> Value:
+    """Orders whose factor is inf: what is left of the sum is its largest term's sign, and whether that term is 0.
+
+    That term belongs to the x + k next to 0. Terms of equal size and opposite signs (x halfway between integers, an odd power)
+    cancel up to the one of 1 - x.
+    """
+    above = x - floor(x)
+    cancelled = 1 - x if order % 2 == 0 else above
+    nearest = select(lt(above, 0.5), above, select(gt(above, 0.5), above - 1, cancelled))
+    value = _plain_inverse_power(select(gt(x, 0), x, nearest), order + 1) * (sign * math.inf)
+    pole = le(x, 0) & eq(floor(x), x)
+    value = select(pole, like(x, sign * math.inf), value)
+    value = select(eq(x, math.inf), like(x, 0) * sign, value)
+    return select(ne(x, x), x, value)
 
 
 def hurwitz_zeta(x: Pair, s: int) -> Pair:

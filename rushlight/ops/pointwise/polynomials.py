@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from rushlight.op import Composite
+from rushlight._C import float64
+from rushlight.op import Composite, find_op
 from rushlight.op.pointwise import refuse_numbers
 from rushlight.promotion import result_type, to_float
 
@@ -17,13 +18,16 @@ from rushlight.promotion import result_type, to_float
 Step = Callable[[int, Any, Any, Any], Any]
 
 
-HIGH = 512   # degrees above are computed in closed form where there is one
+HIGH = 512             # degrees above are computed in closed form where there is one
+ASYMPTOTIC = 1 << 16   # degrees above are computed from an expansion whose error falls with the degree
+
+High = Callable[[Any, Any], Any]
 
 
-def evaluate(name: str, input: Any, n: Any, first: Callable[[Any], Any], step: Step, high: Callable[[Any, Any], Any] | None = None) -> Any:
+def evaluate(name: str, input: Any, n: Any, first: Callable[[Any], Any], step: Step, high: High, limit: int = HIGH) -> Any:
     """Runs the recurrence up to the largest degree asked for, keeping at each element the degree it asks for.
 
-    `high(x, n)` is the polynomial of degrees above HIGH; without it the recurrence goes on until nothing but NaN is left.
+    `high(x, n)` is the polynomial of degrees above `limit`.
     """
     if not hasattr(input, "dtype") and not hasattr(n, "dtype"):
         refuse_numbers(name, (input, n))
@@ -36,12 +40,12 @@ def evaluate(name: str, input: Any, n: Any, first: Callable[[Any], Any], step: S
     if many and n.is_meta:   # no degrees to look at, and none needed: only the shape is asked for
         return x + degree
     top = int(n.max().item() if n.numel() else 0) if many else int(n)
-    if high is not None and top > HIGH:
+    if top > limit:
         degrees = degree if many else x.new_full((), float(int(n)))
-        if not many or bool((degrees > HIGH).all()):
+        if not many or bool((degrees > limit).all()):
             return high(x, degrees)
-        low = evaluate(name, x, degrees.clamp(max=HIGH), first, step)
-        return high(x, degrees.clamp(min=HIGH)).where(degrees > HIGH, low)
+        low = evaluate(name, x, degrees.masked_fill(degrees > limit, 0), first, step, high, limit)
+        return high(x, degrees.clamp(min=limit)).where(degrees > limit, low)
     x = x + x.new_zeros(()) if not many else x + degree * 0
     before, p = x.new_ones(x.shape), first(x)
     result = x.new_zeros(x.shape)
@@ -51,8 +55,6 @@ def evaluate(name: str, input: Any, n: Any, first: Callable[[Any], Any], step: S
         else:
             result = before.where(degree == k, result)
         before, p = p, step(k + 1, x, p, before)
-        if k % 4096 == 4095 and not many and bool(p.isnan().all()):
-            return p
     return result
 
 
@@ -98,6 +100,52 @@ HIGH_W = chebyshev(lambda n, a: ((n + 0.5) * a).sin() / (a / 2).sin(), lambda n,
 def no_number(x: Any, n: Any) -> Any:
     """Hermite polynomials of high degree overflow: PyTorch answers NaN at once."""
     return (x + n) * float("nan")
+
+
+def in_double(high: High) -> High:
+    """The same in float64, whose angles keep their digits at high degrees; what overflows is NaN, as the recurrence ends."""
+
+    def wide(x: Any, n: Any) -> Any:
+        made = high(x.to(float64), n.to(float64)).to(x.dtype)
+        return made.masked_fill(made.isinf(), float("nan"))
+
+    return wide
+
+
+def bessel(order: int, x: Any, is_modified: Any) -> Any:
+    """J of an order at x, or I where it is modified."""
+    plain = find_op(f"bessel_j{order}")(x)
+    return find_op(f"modified_bessel_i{order}")(x).where(is_modified, plain)
+
+
+@in_double
+def high_legendre(x: Any, n: Any) -> Any:
+    """Hilb's formula and its first correction, by the angle from the nearer end of [-1, 1]; beyond, it is imaginary."""
+    size = x.abs()
+    beyond = size > 1
+    angle = size.clamp(min=1).acosh().where(beyond, size.clamp(max=1).acos())
+    safe = angle.masked_fill(angle == 0, 1.0)
+    sine = safe.sinh().where(beyond, safe.sin())
+    cotangent = (size / sine).masked_fill(angle == 0, 1.0)
+    half = n + 0.5
+    slope = ((safe * cotangent - 1) / (8 * safe)).masked_fill(angle == 0, 0.0)
+    made = bessel(0, half * angle, beyond) + slope * bessel(1, half * angle, beyond) / half
+    made = made * (safe / sine).masked_fill(angle == 0, 1.0).sqrt()
+    return (-made).where((x < 0) & (n.remainder(2) == 1), made)
+
+
+@in_double
+def high_laguerre(x: Any, n: Any) -> Any:
+    """exp(x / 2) times a Bessel function (Erdelyi's form), uniform in t = x / (4 n + 2) below 1; elsewhere it overflows."""
+    scale = 4 * n + 2
+    t = x.abs() / scale
+    left = x < 0
+    safe = t.masked_fill(t == 0, 0.25).clamp(max=0.25)   # what lies beyond overflows
+    root = safe.sqrt()
+    phase = ((safe + safe * safe).sqrt() + root.asinh()).where(left, (safe - safe * safe).sqrt() + root.asin()) / 2
+    spread = (phase * phase / (safe * (1 + safe).where(left, 1 - safe))).pow(0.25)
+    made = (x / 2).exp() * spread * bessel(0, scale * phase, left)
+    return made.masked_fill(x == 0, 1.0).masked_fill(x.isinf(), float("nan")).where(x == x, x + n)
 
 
 class _Polynomial(Composite):
@@ -213,7 +261,7 @@ class LaguerrePolynomialL(_Polynomial):
         def step(k, x, p, before):
             return ((2 * k + 1 - x) * p - k * before) / (k + 1)
 
-        return evaluate("laguerre_polynomial_l", input, n, lambda x: 1 - x, step)
+        return evaluate("laguerre_polynomial_l", input, n, lambda x: 1 - x, step, high_laguerre, ASYMPTOTIC)
 
 
 class LegendrePolynomialP(_Polynomial):
@@ -225,4 +273,4 @@ class LegendrePolynomialP(_Polynomial):
         def step(k, x, p, before):
             return ((2 * k + 1) * x * p - k * before) / (k + 1)
 
-        return evaluate("legendre_polynomial_p", input, n, lambda x: x, step)
+        return evaluate("legendre_polynomial_p", input, n, lambda x: x, step, high_legendre, ASYMPTOTIC)

@@ -7,10 +7,14 @@ from __future__ import annotations
 
 import math
 
-from rushlight.op import Composite, Pointwise, Promote
+from rushlight._C import float32
+from rushlight.op import Composite, Pointwise, Promote, find_op
+from rushlight.op.memory import check_memory
 from rushlight.op.out import overwrite
 from rushlight.ops.pointwise.checks import is_bool
+from rushlight.promotion import to_float
 
+TERMS = 1 << 22   # of mvlgamma's sums, computed at a time
 INF = float("inf")
 ROOT_HALF = math.sqrt(0.5)
 
@@ -191,27 +195,40 @@ class PolygammaInplace(Composite):
         return overwrite("polygamma_", input, input.polygamma(n))
 
 
-class Mvlgamma(Pointwise):
-    """log of the multivariate gamma function of dimension p."""
+class Mvlgamma(Composite):
+    """log of the multivariate gamma function of dimension p: a sum over p values of lgamma."""
 
     schema = "mvlgamma(Tensor input, int p) -> Tensor"
     aliases = ("special.multigammaln",)
-    promote = Promote.TO_FLOAT
-    refuse = ("complex",)
+    batch = "pointwise"
 
-    def check(self, input, p):
+    def compute(self, input, p):
         if is_bool(input):
             raise RuntimeError("mvlgamma: the input tensor may not be a boolean tensor.")
+        if input.dtype.is_complex:
+            raise NotImplementedError(f'"mvlgamma" not implemented for \'{input.dtype.name}\'')
         if p < 1:
             raise RuntimeError(f"mvlgamma: p must be at least 1, got {p}")
-        if p > 1000:
-            raise RuntimeError(f"mvlgamma: p must be at most 1000, for one kernel adds p terms; got {p}")
+        result = to_float(input.dtype)
+        wide = float32 if result.itemsize < 4 else result   # half types are rounded once, at the end
+        check_memory((*input.shape, p), wide, input.device)
+        x, total = input.to(wide).unsqueeze(-1), p * (p - 1) / 4 * math.log(math.pi)
+        count = input.numel()
+        step = max(1, TERMS // max(1, count)) if type(count) is int and not input.is_meta else p
+        for start in range(0, p, step):   # in steps between which an interrupt is heard
+            halves = find_op("arange")(start, min(p, start + step), dtype=wide, device=input.device) * 0.5
+            total = (x - halves).lgamma().sum(-1) + total
+        return total.to(result)
 
-    def expr(self, s, x, p):
-        total = s.lgamma(x)
-        for j in range(1, p):
-            total = total + s.lgamma(x - j / 2)
-        return total + p * (p - 1) / 4 * math.log(math.pi)
+
+class MvlgammaInplace(Composite):
+    """mvlgamma written over its input."""
+
+    schema = "mvlgamma_(Tensor input, int p) -> Tensor"
+    function = False
+
+    def compute(self, input, p):
+        return overwrite("mvlgamma_", input, input.mvlgamma(p))
 
 
 class Entr(Pointwise):
