@@ -12,9 +12,9 @@ import warnings
 import numpy as np
 import pytest
 from harness import run_pointwise
-from rushlight._C import load_object
 
 from rushlight import codegen
+from rushlight._C import load_object
 from rushlight.codegen import cache
 from rushlight.loops import expr as e
 from rushlight.loops.nest import pointwise_nest

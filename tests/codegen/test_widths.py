@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from harness import NUMPY, SIGNATURE
 from interpreter import Interpreter
-from rushlight._C import load_object
 from test_random_expressions import Grower as ExpressionGrower
 from test_random_nests import PARAMS, REGION, Grower
 
+from rushlight._C import load_object
 from rushlight.codegen.cpu import compile_ir, host_target
 from rushlight.codegen.lower import lower_nest
 from rushlight.codegen.targets import Target

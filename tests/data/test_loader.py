@@ -330,7 +330,6 @@ def test_what_does_not_fit_in_the_arena_goes_through_the_pipe():
     import os
 
     from rushlight._C import SharedArena
-
     from rushlight.utils.data._utils import channel
 
     fd, size = os.memfd_create("small"), 1 << 16

@@ -8,11 +8,11 @@ import signal
 
 import numpy as np
 import pytest
-from rushlight._C import SharedArena
 
 import rushlight
 import rushlight.multiprocessing as mp
 from rushlight import nn
+from rushlight._C import SharedArena
 
 LIMIT = 60
 

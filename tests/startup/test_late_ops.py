@@ -20,7 +20,9 @@ ROOT = Path(__file__).parents[2]
 def run(code: str, cache: Path, **environment: str) -> str:
     """What a fresh process prints."""
     variables = {**os.environ, "PYTHONPATH": str(ROOT), "RUSHLIGHT_CACHE": str(cache), **environment}
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], env=variables, capture_output=True, text=True, cwd=cache.parent)
+    # Another copy than this tree's: without `site`, or the finder of an editable install would bring this one all the same.
+    options = ["-S"] if "PYTHONPATH" in environment else []
+    done = subprocess.run([sys.executable, *options, "-c", textwrap.dedent(code)], env=variables, capture_output=True, text=True, cwd=cache.parent)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 

@@ -406,11 +406,14 @@ class LazyConv1d(_LazyConvolution, Conv1d):
     Arguments:
         out_channels: channels of the output
         kernel_size: size of the window, one number or one for each dimension
-        *args: as for the class it is made from
+        stride: step of the window
+        padding: elements added at each side
+        dilation: distance between the elements of a window
+        groups: into how many groups the channels are divided
         bias: whether there is a learned offset
+        padding_mode: what is outside: `zeros`, `reflect`, `replicate` or `circular`
         device: where the parameters are made
         dtype: of the parameters
-        **kwargs: as for the class it is made from
 
     Shape:
         input (N, in_channels, L) or without N; output (N, out_channels, ...), each size (size + 2 padding - dilation
@@ -431,11 +434,14 @@ class LazyConv2d(_LazyConvolution, Conv2d):
     Arguments:
         out_channels: channels of the output
         kernel_size: size of the window, one number or one for each dimension
-        *args: as for the class it is made from
+        stride: step of the window
+        padding: elements added at each side
+        dilation: distance between the elements of a window
+        groups: into how many groups the channels are divided
         bias: whether there is a learned offset
+        padding_mode: what is outside: `zeros`, `reflect`, `replicate` or `circular`
         device: where the parameters are made
         dtype: of the parameters
-        **kwargs: as for the class it is made from
 
     Shape:
         input (N, in_channels, H, W) or without N; output (N, out_channels, ...), each size (size + 2 padding -
@@ -456,11 +462,14 @@ class LazyConv3d(_LazyConvolution, Conv3d):
     Arguments:
         out_channels: channels of the output
         kernel_size: size of the window, one number or one for each dimension
-        *args: as for the class it is made from
+        stride: step of the window
+        padding: elements added at each side
+        dilation: distance between the elements of a window
+        groups: into how many groups the channels are divided
         bias: whether there is a learned offset
+        padding_mode: what is outside: `zeros`, `reflect`, `replicate` or `circular`
         device: where the parameters are made
         dtype: of the parameters
-        **kwargs: as for the class it is made from
 
     Shape:
         input (N, in_channels, D, H, W) or without N; output (N, out_channels, ...), each size (size + 2 padding -
@@ -481,11 +490,15 @@ class LazyConvTranspose1d(_LazyTransposed, ConvTranspose1d):
     Arguments:
         out_channels: channels of the output
         kernel_size: size of the window, one number or one for each dimension
-        *args: as for the class it is made from
+        stride: step of the window
+        padding: elements added at each side
+        output_padding: added to one side of the output's size
+        groups: into how many groups the channels are divided
         bias: whether there is a learned offset
+        dilation: distance between the elements of a window
+        padding_mode: what is outside: `zeros`, `reflect`, `replicate` or `circular`
         device: where the parameters are made
         dtype: of the parameters
-        **kwargs: as for the class it is made from
 
     Shape:
         input (N, in_channels, L) or without N; output (N, out_channels, ...), each size (size - 1) stride - 2 padding
@@ -506,11 +519,15 @@ class LazyConvTranspose2d(_LazyTransposed, ConvTranspose2d):
     Arguments:
         out_channels: channels of the output
         kernel_size: size of the window, one number or one for each dimension
-        *args: as for the class it is made from
+        stride: step of the window
+        padding: elements added at each side
+        output_padding: added to one side of the output's size
+        groups: into how many groups the channels are divided
         bias: whether there is a learned offset
+        dilation: distance between the elements of a window
+        padding_mode: what is outside: `zeros`, `reflect`, `replicate` or `circular`
         device: where the parameters are made
         dtype: of the parameters
-        **kwargs: as for the class it is made from
 
     Shape:
         input (N, in_channels, H, W) or without N; output (N, out_channels, ...), each size (size - 1) stride - 2
@@ -531,11 +548,15 @@ class LazyConvTranspose3d(_LazyTransposed, ConvTranspose3d):
     Arguments:
         out_channels: channels of the output
         kernel_size: size of the window, one number or one for each dimension
-        *args: as for the class it is made from
+        stride: step of the window
+        padding: elements added at each side
+        output_padding: added to one side of the output's size
+        groups: into how many groups the channels are divided
         bias: whether there is a learned offset
+        dilation: distance between the elements of a window
+        padding_mode: what is outside: `zeros`, `reflect`, `replicate` or `circular`
         device: where the parameters are made
         dtype: of the parameters
-        **kwargs: as for the class it is made from
 
     Shape:
         input (N, in_channels, D, H, W) or without N; output (N, out_channels, ...), each size (size - 1) stride - 2
