@@ -201,7 +201,7 @@ def same(ours, theirs, label: str) -> None:
             same(a, b, label)
         return
     if isinstance(theirs, Exception):
-        assert type(ours) is type(theirs), f"{label}: expected {type(theirs).__name__}: {theirs}\n got {ours!r}"
+        assert isinstance(ours, type(theirs)), f"{label}: expected {type(theirs).__name__}: {theirs}\n got {ours!r}"
         return
     if isinstance(ours, Exception):
         raise AssertionError(f"{label}: PyTorch returns {theirs.dtype}, got {type(ours).__name__}: {ours}") from ours
