@@ -34,11 +34,13 @@ from ..op.definition import KIND_PLANNED
 from ..op.extern import on_other_device
 from ..op.indexed import copy_steps
 from ..op.levels import behind
+from ..op.memory import check_memory
 from ..op.pointwise import check_devices
 from .copy import ordered_strides, prefers_channels_last
 
 _HALF = (_C.float16, _C.bfloat16)
 TURNED = 1 << 14         # elements from which a copy with other strides is worth its time
+REMAINDERS = 1 << 12   # of the strides of a transposed convolution, each of which is a walk
 
 
 # --- sizes and refusals -----------------------------------------------------------------------------------------------------
@@ -172,7 +174,10 @@ class Convolution(Extern):
         if input.is_meta or not prod(shape):
             return _C.Plan(inputs, input.device, slots, [])
         code = input.dtype.code
+        check_memory(shape, input.dtype, input.device)
         if input.device.type != "cpu" or code not in PLANNED or (bias is not None and not bias._is_contiguous()):
+            return None
+        if transposed and has_gaps(window):
             return None
         temps = Temporaries(inputs, input.device)
         source, place = temps.dense(input, 0)
@@ -199,6 +204,8 @@ class Convolution(Extern):
             return wide.to(input.dtype)
         if input.is_complex():
             return with_bias(bilinear_parts(lambda x, w: again(x, w, None), input, weight), bias)
+        if transposed and has_gaps(window):
+            return with_bias(gapped_convolution(input, weight, window, extra), bias)
         if input.is_floating_point():
             return again(input, weight, bias.contiguous())
         return with_bias(integer_convolution(input, weight, window, transposed, extra), bias)
@@ -412,6 +419,44 @@ def integer_convolution(input: Any, weight: Any, window: Window, transposed: boo
         view = image.as_strided((groups, channels, *window.kernel, *sizes), (st[1] * channels, st[1], *steps), image.storage_offset())
         images.append((matrix @ view.reshape(groups, -1, prod(sizes))).reshape(groups * outs, *sizes))
     return find_op("stack")(images) if images else input.new_empty((0, groups * outs, *sizes))
+
+
+def extents(window: Window) -> tuple[int, ...]:
+    """How far the taps of a window reach, per dimension."""
+    return tuple(d * (k - 1) + 1 for k, d in zip(window.kernel, window.dilation, strict=True))
+
+
+def has_gaps(window: Window) -> bool:
+    """Whether a transposed convolution has so many remainders of its strides, most of which no tap reaches, that walks are no way to compute it."""
+    if prod(window.stride) <= REMAINDERS:
+        return False
+    return any(s > e for s, e in zip(window.stride, extents(window), strict=True)) or prod(window.stride) > REMAINDERS * prod(window.kernel)
+
+
+def gapped_convolution(input: Any, weight: Any, window: Window, extra: tuple[int, ...]) -> Any:
+    """A transposed convolution whose strides leave gaps: one without gaps, then the gaps between its windows."""
+    dims = len(window.kernel)
+    close = tuple(min(s, e) for s, e in zip(window.stride, extents(window), strict=True))
+    tight = Window(window.kernel, close, (0,) * dims, window.dilation, window.groups)
+    if has_gaps(tight):   # taps as far apart as the windows
+        made = integer_convolution(input, weight, tight, True, (0,) * dims)
+    else:
+        made = find_op("convolution")(input, weight, None, close, (0,) * dims, window.dilation, True, (0,) * dims, window.groups)
+    for k in range(dims):
+        if close[k] < window.stride[k]:
+            made = parted(made, k + 2, input.shape[k + 2], window.stride[k])
+    reach = [n - w for n, w in zip(out_sizes(tuple(input.shape[2:]), window, True, extra), made.shape[2:], strict=True)]
+    return framed(made, [-p for p in window.padding], [r + p for r, p in zip(reach, window.padding, strict=True)])
+
+
+def parted(made: Any, dim: int, count: int, stride: int) -> Any:
+    """`count` windows that touch along a dimension, moved to multiples of a stride."""
+    size = made.shape[dim] // count
+    wide = made.new_zeros((*made.shape[:dim], (count - 1) * stride + size, *made.shape[dim + 1 :]))
+    steps = wide.stride()
+    apart = wide.as_strided((*made.shape[:dim], count, size, *made.shape[dim + 1 :]), (*steps[:dim], stride * steps[dim], *steps[dim:]))
+    apart.copy_(made.reshape(apart.shape))
+    return wide
 
 
 def framed(input: Any, before: Any, after: Any) -> Any:

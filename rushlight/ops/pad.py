@@ -60,6 +60,7 @@ class ConstantPad(OpDefinition):
         device = input.device
         if device.type == "meta" or 0 in shape:
             return _C.Plan(1, device, slots, [])
+        check_memory(shape, input.dtype, device)   # before offsets that do not fit
         steps = [self.fill(input, value, product(shape))] if any(a > 0 or b > 0 for a, b in around) else []
         kept, skipped = input, 0
         for d, (a, b) in enumerate(around):
