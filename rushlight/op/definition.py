@@ -36,6 +36,7 @@ class OpDefinition:
     only_inplace: ClassVar[bool] = False     # publish <name>_ alone: copy_, zero_
     out: ClassVar[bool] = True               # accept out=
     own_out: ClassVar[bool | tuple[str, ...]] = False   # out= may share no memory with an input (with these inputs): elements are read after others are written
+    takes_out_dtype: ClassVar[bool] = False  # without dtype=, the result is made in that of out=
     exact_out: ClassVar[bool] = False        # out= must have the result's dtype: libraries write it directly
     namespace: ClassVar[str | None] = None   # "special", "linalg", "nn.functional", ...
     dunder: ClassVar[tuple[str, ...]] = ()   # operator methods: "__add__", and reflected "__radd__"

@@ -105,6 +105,7 @@ class Factory(OpDefinition):
     method = False
     differentiable = False
     options: ClassVar[int] = 5
+    takes_out_dtype = True
 
     def shape(self, *args: Any) -> tuple[int, ...]:
         """Sizes of the result."""

@@ -24,9 +24,11 @@ def call_out(overload: Any, args: tuple, out: Any, compute: Callable | None = No
     if _C.is_grad_enabled() and any(_requires_grad(a) for a in (*args, *outs)):
         raise RuntimeError(f"{overload.name}: out= does not support automatic differentiation, and an argument requires grad. Leave out= away, or use no_grad().")
     definition = overload.definition
-    if definition.kind == KIND_POINTWISE or definition.own_out:
-        own = definition.own_out
-        alone = [a for p, a in zip(definition.spec.params, args, strict=True) if own is True or (own and p.name in own)]
+    if definition.takes_out_dtype:
+        args = tuple([outs[0].dtype if p.name == "dtype" and a is None else a for p, a in zip(definition.spec.params, args, strict=True)])
+    own = definition.own_out
+    alone = [a for p, a in zip(definition.spec.params, args, strict=True) if own is True or p.name in own] if own else []
+    if definition.kind == KIND_POINTWISE or own:
         check_overlap(overload.name, outs, args, alone)
     result = overload.redispatch(*args) if compute is None else compute(overload, args)
     results = result if isinstance(result, (tuple, list)) else (result,)
@@ -35,6 +37,9 @@ def call_out(overload: Any, args: tuple, out: Any, compute: Callable | None = No
     for target, source in zip(outs, results, strict=True):
         if definition.exact_out and target.dtype is not source.dtype:
             raise RuntimeError(f"{overload.name}(): Expected out tensor to have dtype {source.dtype.name} (scalar type of the result), but got {target.dtype.name} instead")
+        if own and target.shape != source.shape:   # the memory it takes in its new shape may be an input's
+            resize_output(target, source.shape)
+            check_overlap(overload.name, (target,), args, alone)
         _write(overload.name, target, source)
     if isinstance(out, _C.Tensor):
         return out

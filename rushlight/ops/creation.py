@@ -190,6 +190,7 @@ class Range(Composite):
 
     schema = f"range(Scalar start, Scalar end, Scalar step=1, {OPTIONS}) -> Tensor"
     method = False
+    takes_out_dtype = True
 
     def compute(self, start, end, step, dtype, layout, device, pin_memory, requires_grad):
         check_options("range", layout, pin_memory)
@@ -245,6 +246,7 @@ class Logspace(Composite):
 
     schema = f"logspace(Scalar start, Scalar end, int steps, float base=10.0, {OPTIONS}) -> Tensor"
     method = False
+    takes_out_dtype = True
 
     def compute(self, start, end, steps, base, dtype, layout, device, pin_memory, requires_grad):
         check_options("logspace", layout, pin_memory)
@@ -282,6 +284,7 @@ class Eye(Composite):
 
     schema = (f"eye(int n, {OPTIONS}) -> Tensor", f"eye.m(int n, int m, {OPTIONS}) -> Tensor")
     method = False
+    takes_out_dtype = True
 
     def compute(self, n, *rest):
         m, options = (rest[0], rest[1:]) if len(rest) == 6 else (n, rest)

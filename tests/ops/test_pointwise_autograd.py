@@ -208,3 +208,13 @@ def test_gradient_of_no_repeats_has_no_graph(repeats: tuple[int, ...]) -> None:
         assert not g.requires_grad
     (g,) = rl.autograd.grad(x.repeat(2), x, rl.ones(4, requires_grad=True), create_graph=True)
     assert g.requires_grad
+
+
+@pytest.mark.parametrize("order, second", [(2, True), (1, False), (3, False)])
+def test_second_gradient_of_a_norm_at_zero(order: int, second: bool) -> None:
+    """That of the 2-norm has no bound towards 0: NaN, as in PyTorch, while the first is the subgradient 0."""
+    x = rl.zeros(3, dtype=rl.float64, requires_grad=True)
+    (g,) = rl.autograd.grad(rl.linalg.vector_norm(x, order), x, create_graph=True)
+    assert g.tolist() == [0.0] * 3
+    (h,) = rl.autograd.grad(g.sum(), x)
+    assert h.isnan().all().item() is second

@@ -49,7 +49,6 @@ LEFT_OUT: dict[str, dict[str, Left]] = {
     },
     "second": {
         "as_strided_scatter": _OVERWRITTEN,
-        "linalg.norm.subgradients_at_zero": Left("at 0 PyTorch's second gradient is NaN; ours is 0"),
         "nn.functional.linear_cross_entropy.chunked": Left("PyTorch has no second gradient of the chunked form; ours has one"),
     },
     "variants": {"special.ndtr": _TAIL, "nn.functional.linear": Left("PyTorch's out= of a vector, given with gaps, is written as if it had none")},
@@ -62,7 +61,7 @@ LEFT_OUT: dict[str, dict[str, Left]] = {
         **dict.fromkeys(_POLYGAMMA, Left(_POLE, "int16 int8")),
         **dict.fromkeys(_BESSEL, Left(_ACCURATE, "float64", "aarch64")),
         "eye": Left("float8_e4m3fnuz and float8_e5m2fnuz do not exist in Rushlight", "float8_e4m3fnuz float8_e5m2fnuz"),
-        "matrix_exp": Left("PyTorch's bfloat16 and float16 results are NaN; ours are the float32 ones, rounded", _HALVES),
+        "matrix_exp": Left("PyTorch's bfloat16 and float16 results are infinite, NaN or far off from two rows on; ours are the float32 ones, rounded", _HALVES),
         "div.trunc_rounding": Left("bfloat16 quotients next to a whole number are rounded before truncation by PyTorch, after it here", "bfloat16"),
         "native_layer_norm": Left(_ROUNDING, _HALVES),
         "native_batch_norm": Left(_ROUNDING, "float16"),
@@ -90,8 +89,6 @@ LEFT_OUT: dict[str, dict[str, Left]] = {
     "meta": {},
     "errors": {
         "__rdiv__": Left("a number in the tensor's place is a TypeError here, as for every other reflected operator; PyTorch raises AttributeError"),
-        "arange": Left("a step that becomes 0 in an integer out= is refused as a result that cannot be cast, not as a step of 0"),
-        "gather": Left("an out= that overlaps the index only after it was resized is not refused: the result is right"),
         "cat": Left("the record's out= reaches behind its storage, which cannot be made here: refused earlier, in other words"),
     },
 }

@@ -235,7 +235,8 @@ class LuWithInfo(Composite):
     out = False
 
     def compute(self, input, pivot, check_errors):
-        return find_op("linalg_lu_factor_ex")(input, pivot=pivot, check_errors=check_errors)
+        made = find_op("linalg_lu_factor_ex")(input, pivot=pivot, check_errors=check_errors)
+        return result_type(self.spec.name, self.spec.return_names)(made)
 
 
 class Lu(Composite):
@@ -245,8 +246,8 @@ class Lu(Composite):
     out = False
 
     def compute(self, A, pivot, get_infos, out):
-        made = find_op("linalg_lu_factor_ex")(A, pivot=pivot, check_errors=not get_infos)
-        made = tuple(made) if get_infos else tuple(made[:2])
+        made = find_op("_lu_with_info")(A, pivot, not get_infos)
+        made = made if get_infos else tuple(made[:2])
         if out is None:
             return made
         if len(out) != len(made):

@@ -94,9 +94,9 @@ def norm_gradient(g: Any, x: Any, result: Any, p: float, dims: tuple[int, ...]) 
     if p == 1:
         return x.sgn() * g
     zero_norm = result.detach() == 0
+    if p == 2:   # whose second derivative grows without bound towards 0, and is NaN there
+        return g * (x / result).masked_fill(zero_norm, 0)
     safe = result.masked_fill(zero_norm, 1)   # a division by 0 would spoil the rule's own derivative
-    if p == 2:
-        return x * (g / safe).masked_fill(zero_norm, 0)
     if math.isinf(p):
         size = x.detach().abs()
         mask = (size == result.detach()) | size.isnan()

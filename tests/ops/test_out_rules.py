@@ -1,0 +1,50 @@
+"""What `out=` decides: the dtype of made tensors, which memory it may share, and results with names."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import pytest
+
+import rushlight as rl
+
+
+def outcome(module: Any, dtype: str, call: Any) -> Any:
+    out = module.empty(0, dtype=getattr(module, dtype))
+    try:
+        return call(module, out).tolist(), str(out.dtype).split(".")[-1]
+    except (RuntimeError, ValueError, NotImplementedError) as e:
+        return type(e).__name__
+
+
+@pytest.mark.parametrize("dtype", ["int64", "int32", "uint8", "float32", "float64"])
+@pytest.mark.parametrize("call", [
+    lambda m, out: m.arange(0, 5, 0.5, out=out), lambda m, out: m.arange(0, 5, 1.5, out=out), lambda m, out: m.arange(5.5, out=out),
+    lambda m, out: m.arange(5, out=out), lambda m, out: m.linspace(0, 6, 4, out=out), lambda m, out: m.full((2,), 3, out=out),
+    lambda m, out: m.ones(3, out=out), lambda m, out: m.zeros(3, out=out), lambda m, out: m.eye(2, out=out),
+    lambda m, out: m.logspace(0, 2, 3, out=out),
+])  # fmt: skip
+def test_tensors_are_made_in_the_dtype_of_out(dtype: str, call: Any) -> None:
+    torch = pytest.importorskip("torch")
+    assert outcome(rl, dtype, call) == outcome(torch, dtype, call)
+
+
+def test_out_that_reaches_an_input_once_resized_is_refused() -> None:
+    index = rl.tensor([0, 1, 2])
+    source = index.clone()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with pytest.raises(RuntimeError, match="memory"):
+            rl.gather(source, 0, index[1:], out=index[:1])
+    assert index.tolist() == [0, 1, 2]
+
+
+def test_lu_with_infos_has_named_parts() -> None:
+    a = rl.tensor([[2.0, 1.0], [1.0, 3.0]])
+    for made in (rl.lu(a, get_infos=True), a.lu(get_infos=True)):
+        assert type(made).__name__ == "_lu_with_info"
+        assert made._fields == ("LU", "pivots", "info")
+        assert made.info.item() == 0
+        assert made.LU.tolist() == made[0].tolist()
+    assert type(rl.lu(a)) is tuple
