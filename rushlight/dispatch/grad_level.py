@@ -11,12 +11,12 @@ from typing import Any
 
 from .. import _C
 from ..op import levels
-from ..op.registry import is_body
+from ..op.registry import is_differentiated_body
 
 
 def interpret(level: levels.GradLevel, overload: Any, args: tuple, tensors: list[Any]) -> Any:
     """One call at a grad level."""
-    if is_body(overload):
+    if is_differentiated_body(overload):
         return lifted(level, overload.run(*args))
     if overload.inplace and levels.behind(args[0], level) is None:
         if all(levels.behind(t, level) is None for t in tensors):

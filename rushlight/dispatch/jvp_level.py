@@ -17,14 +17,14 @@ from ..op.batched import Opaque
 from ..op.fused import Fused
 from ..op.levels import Dual, behind
 from ..op.pointwise import Pointwise
-from ..op.registry import find_op, is_body
+from ..op.registry import find_op, is_differentiated_body
 from ..op.tangent import jvp_form
 from .grad_level import check_target
 
 
 def interpret(level: levels.JvpLevel, overload: Any, args: tuple, tensors: list[Any]) -> Any:
     """One call at a jvp level."""
-    if is_body(overload) or isinstance(overload.definition, Opaque) or (isinstance(overload.definition, Fused) and len(overload.definition.spec.returns) > 1):
+    if is_differentiated_body(overload) or isinstance(overload.definition, Opaque) or (isinstance(overload.definition, Fused) and len(overload.definition.spec.returns) > 1):
         made = body_of(overload)(*args)
         return made if level.is_ambient else levels.map_tensors(lambda t: levels.dual(level, t) if behind(t, level) is None else t, made)
     if (overload.inplace or level.is_ambient) and all(behind(t, level) is None for t in tensors):

@@ -160,6 +160,12 @@ def is_body(overload: _C.Overload) -> bool:
     return definition.body and is_open and not overload.records
 
 
+def is_differentiated_body(overload: _C.Overload) -> bool:
+    """`is_body` for derivatives: a rule that only says how batches run keeps none of the body's ops from them."""
+    definition = overload.definition
+    return is_body(overload) or (definition.body and definition.batch == "pointwise" and not overload.records)
+
+
 def explain_mismatch(op: _C.Op | _C.Overload, args: tuple, kwargs: dict[str, object]) -> None:
     """Raise the TypeError that says what was given and what the op takes."""
     from .mismatch import explain

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -99,3 +101,13 @@ def test_polynomials_of_enormous_degree_are_answered(name: str, degree: int) -> 
 def test_modified_bessel_functions_overflow_to_infinity(name: str, dtype: str) -> None:
     made = getattr(rl.special, name)(rl.tensor([717.0, 1e4, 1e6, 1e30], dtype=getattr(rl, dtype)))
     assert made.tolist() == [math.inf] * 4
+
+
+@pytest.mark.parametrize("call", [lambda v: v.mvlgamma(3), lambda v: rl.special.legendre_polynomial_p(v * 0.1, 3)])
+def test_transforms_see_the_same_gradients_as_backward(call: Callable[[Any], Any]) -> None:
+    x = rl.tensor([[5.0, 6.0], [7.0, 8.0]], dtype=rl.float64, requires_grad=True)
+    (expected,) = rl.autograd.grad(call(x).sum(), x)
+    x = x.detach()
+    rl.testing.assert_close(rl.func.grad(lambda v: call(v).sum())(x), expected)
+    rl.testing.assert_close(rl.func.jvp(call, (x,), (rl.ones_like(x),))[1], expected)
+    rl.testing.assert_close(rl.func.vmap(call, in_dims=1, out_dims=1)(x), call(x))

@@ -200,7 +200,6 @@ class Mvlgamma(Composite):
 
     schema = "mvlgamma(Tensor input, int p) -> Tensor"
     aliases = ("special.multigammaln",)
-    batch = "pointwise"
 
     def compute(self, input, p):
         if is_bool(input):
