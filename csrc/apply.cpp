@@ -4,6 +4,7 @@
 
 #include "call.h"
 #include "tape.h"
+#include "unlocked.h"
 
 namespace rl {
 
@@ -294,8 +295,7 @@ bool accumulate_grad(Node* n, PyObject* grad) {
   if (!leaf) return true;
   // Two threads may reach one leaf; a large addition releases the lock halfway.
   while (n->busy) {
-    Py_BEGIN_ALLOW_THREADS
-    Py_END_ALLOW_THREADS
+    Unlocked others_run;
   }
   struct Busy {
     Node* n;

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "processor.h"
+#include "unlocked.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -102,9 +103,10 @@ PyObject* py_crc32(PyObject*, PyObject* args) {
   Py_buffer view;
   unsigned int crc = 0;
   if (!PyArg_ParseTuple(args, "y*|I", &view, &crc)) return nullptr;
-  Py_BEGIN_ALLOW_THREADS
-  crc = ~by_folding(~crc, static_cast<const unsigned char*>(view.buf), static_cast<size_t>(view.len));
-  Py_END_ALLOW_THREADS
+  {
+    Unlocked others_run;
+    crc = ~by_folding(~crc, static_cast<const unsigned char*>(view.buf), static_cast<size_t>(view.len));
+  }
   PyBuffer_Release(&view);
   return PyLong_FromUnsignedLong(crc);
 }
@@ -114,9 +116,10 @@ PyObject* py_reserve(PyObject*, PyObject* args) {
   long long size;
   if (!PyArg_ParseTuple(args, "iL", &fd, &size)) return nullptr;
 #if defined(__linux__)
-  Py_BEGIN_ALLOW_THREADS
-  done = size > 0 ? fallocate(fd, 0, 0, size) : -1;
-  Py_END_ALLOW_THREADS
+  {
+    Unlocked others_run;
+    done = size > 0 ? fallocate(fd, 0, 0, size) : -1;
+  }
 #endif
   return PyBool_FromLong(done == 0);
 }

@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "tape.h"
+#include "unlocked.h"
 
 namespace rl {
 
@@ -550,9 +551,10 @@ bool engine_run(BackwardCall& call, std::vector<PyObject*>* captured) {
     saved_hooks_copy_to_thread({});
     PyGILState_Release(state);
   });
-  Py_BEGIN_ALLOW_THREADS
-  worker.join();
-  Py_END_ALLOW_THREADS
+  {
+    Unlocked others_run;
+    worker.join();
+  }
   if (!ok) PyErr_Restore(type, value, trace);
   return ok;
 }

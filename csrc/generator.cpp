@@ -8,6 +8,7 @@
 #include <random>
 
 #include "tensor.h"
+#include "unlocked.h"
 
 #include <structmember.h>
 
@@ -307,10 +308,11 @@ PyObject* sample(PyObject*, PyObject* args) {
   }
   if (PyErr_Occurred()) return nullptr;
   const char* error;
-  Py_BEGIN_ALLOW_THREADS;
-  error = is_range ? random::random_range(of(generator), region, range, base)
-                   : sampler->run(of(generator), region, first, second);
-  Py_END_ALLOW_THREADS;
+  {
+    Unlocked others_run;
+    error = is_range ? random::random_range(of(generator), region, range, base)
+                     : sampler->run(of(generator), region, first, second);
+  }
   if (error != nullptr) {
     PyErr_SetString(PyExc_RuntimeError, error);
     return nullptr;

@@ -3,6 +3,7 @@
 #include "number.h"
 #include "plan.h"
 #include "pool.h"
+#include "unlocked.h"
 
 #include <atomic>
 
@@ -171,9 +172,8 @@ void run_loop(const Loop& loop, Kernel kernel) {
     body(&run, 0, rows);
     return;
   }
-  Py_BEGIN_ALLOW_THREADS;
+  Unlocked others_run;
   parallel_for(rows, grain, body, &run);
-  Py_END_ALLOW_THREADS;
 }
 
 // Non-native devices get the coalesced loop as data.

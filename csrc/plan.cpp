@@ -6,6 +6,7 @@
 #include "geometry.h"
 #include "pool.h"
 #include "symbolic.h"
+#include "unlocked.h"
 
 namespace rl {
 
@@ -156,9 +157,8 @@ bool launch_native(const Step& step, char** ptrs) {
     return true;
   }
   Launch launch{step.kernel, ptrs, step.params.data()};
-  Py_BEGIN_ALLOW_THREADS;
+  Unlocked others_run;
   parallel_for(step.extent, step.grain, run_chunk, &launch);
-  Py_END_ALLOW_THREADS;
   return true;
 }
 

@@ -1,6 +1,8 @@
 // The twister, generator state, and the order in which strided memory is visited. See random.h.
 #include "random.h"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -91,6 +93,45 @@ struct StateBytes {
 static_assert(sizeof(StateBytes) == kStateBytes);
 
 }  // namespace
+
+// Made at first use and never destroyed: generators outlive static objects at exit.
+struct Living {
+  std::mutex mutex;
+  std::vector<Generator*> generators;
+};
+
+static void before_fork();
+static void after_fork();
+
+static Living& living() {
+  static Living* all = [] {
+    pthread_atfork(before_fork, after_fork, after_fork);
+    return new Living;
+  }();
+  return *all;
+}
+
+static void before_fork() {
+  living().mutex.lock();
+  for (Generator* g : living().generators) g->mutex.lock();
+}
+
+static void after_fork() {
+  for (Generator* g : living().generators) g->mutex.unlock();
+  living().mutex.unlock();
+}
+
+Generator::Generator() {
+  Living& all = living();
+  const std::lock_guard lock(all.mutex);
+  all.generators.push_back(this);
+}
+
+Generator::~Generator() {
+  Living& all = living();
+  const std::lock_guard lock(all.mutex);
+  std::erase(all.generators, this);
+}
 
 void Generator::manual_seed(uint64_t seed) {
   const std::lock_guard lock(mutex);

@@ -10,6 +10,7 @@
 
 #include "plan.h"
 #include "pool.h"
+#include "unlocked.h"
 
 namespace rl {
 
@@ -216,9 +217,8 @@ void launch(Walk& walk) {
     if (walk.total) run_chunk(&walk, 0, walk.total);
     return;
   }
-  Py_BEGIN_ALLOW_THREADS;
+  Unlocked others_run;
   parallel_for(walk.total, kGrain, run_chunk, &walk);
-  Py_END_ALLOW_THREADS;
 }
 
 PyObject* left_over(const std::vector<Py_ssize_t>& left) {
