@@ -200,6 +200,13 @@ bool call_python(const Step& step, Tensor** all) {
 
 alignas(64) char nothing[64];   // zeros: what an operand without elements shows to a kernel
 
+// Definitions refuse this with the op's name; here stands what no kernel may meet: an address of another device, or none at all.
+bool refuse_device(const PlanObject* plan, const Tensor* t) {
+  PyErr_Format(PyExc_RuntimeError, "Expected all tensors to be on the same device, got %s and %s. Move them with .to().",
+               device_type_name(plan->device.type), device_type_name(t->storage->device.type));
+  return false;
+}
+
 bool run_step(PlanObject* plan, const Step& step, Tensor** all) {
   if (step.callable) return call_python(step, all);
   char* ptrs[kMaxDims * 4];
@@ -209,6 +216,7 @@ bool run_step(PlanObject* plan, const Step& step, Tensor** all) {
     const Operand& o = step.operands[i];
     if (o.slot < 0) ptrs[i] = const_cast<char*>(step.constants.data()) + o.byte_offset;
     else if (!all[o.slot]->numel && !step.handle) ptrs[i] = nothing;   // kernels may load element 0 before they select it away
+    else if (all[o.slot]->storage->device.type != plan->device.type) return refuse_device(plan, all[o.slot]);
     else ptrs[i] = all[o.slot]->data() + o.byte_offset;
   }
   int64_t code = 0;

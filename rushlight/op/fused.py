@@ -21,7 +21,7 @@ from ..loops.nest import Check, For, Local, Nest, Statement, Store, operands, re
 from ..shape import NUMBERS, surely
 from .definition import KIND_PLANNED, OpDefinition
 from .indexed import copy_steps
-from .pointwise import Pointwise, compile_for, compute_code, scalars
+from .pointwise import Pointwise, check_devices, compile_for, compute_code, scalars
 from .reduction import Fold, Reduction, as_step
 from .registry import ops
 from .results import result_type
@@ -303,6 +303,7 @@ class Fused(OpDefinition):
     # Planning ---------------------------------------------------------------------------------------------------------------
 
     def plan(self, args: tuple) -> Any:
+        check_devices(self.name, args)
         self.check(*args)
         count = self.row_dims(*args)
         tensors = [(i, a) for i, a in enumerate(args) if isinstance(a, _C.Tensor)]
