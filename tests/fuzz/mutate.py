@@ -75,7 +75,7 @@ TENSOR_CHANGES: tuple[Callable[[Any, random.Random], Any], ...] = (
     lambda t, rng: t.detach()[..., ::2] if t.ndim else t.reshape(1),
     lambda t, rng: rl.empty(tuple(t.shape), dtype=t.dtype, device="meta"),
     lambda t, rng: t.detach().new_zeros(0),
-    lambda t, rng: t.detach().expand(*rng.choice(((3,), (1000, 2), (2**31,), (2**20, 2**20))), *t.shape),
+    lambda t, rng: t.detach().expand(*rng.choice(((3,), (1000, 2), (1 << 16,), (1 << 8, 1 << 8))), *t.shape),
     lambda t, rng: t.detach().to_sparse() if t.ndim and t.dtype in (rl.float32, rl.float64) else t,
     lambda t, rng: rng.choice(INTEGERS),
     lambda t, rng: rng.choice(FLOATS),
