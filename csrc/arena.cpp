@@ -3,25 +3,17 @@
 // training step whose tensors differ in size reuses the same pages, so its peak is near what is alive at once.
 #include "arena.h"
 
+#include "block_pool.h"
+
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <cstdint>
 #include <cstdlib>
 #include <new>
-#include <set>
 #include <vector>
 
 namespace rl {
-
-struct Block {
-  char* data;
-  size_t size;
-  size_t warm;    // bytes of a free block whose pages are there already
-  Block* before;  // neighbours by address; null at the ends of a reservation
-  Block* after;
-  bool is_free;
-};
 
 namespace {
 
@@ -35,10 +27,6 @@ struct Guard {
   SpinLock& lock;
   explicit Guard(SpinLock& l) : lock(l) { lock.lock(); }
   ~Guard() { lock.unlock(); }
-};
-
-struct BySize {
-  bool operator()(const Block* a, const Block* b) const { return a->size != b->size ? a->size < b->size : a->data < b->data; }
 };
 
 class Arena {
@@ -62,10 +50,7 @@ class Arena {
       Guard guard(lock_);
       for (Block* b : free_)
         if (b->warm) warm.push_back(b);
-      for (Block* b : warm) {
-        free_.erase(b);
-        b->is_free = false;
-      }
+      for (Block* b : warm) free_.remove(b);
     }
     std::vector<bool> dropped;
     for (Block* b : warm) dropped.push_back(drop_pages(b));
@@ -75,7 +60,7 @@ class Arena {
         cached_ -= warm[i]->warm;
         warm[i]->warm = 0;
       }
-      put_back(warm[i]);   // may join it to one before it, or one that comes later in the list: those have not been put back yet
+      free_.put(warm[i]);   // may join it to one before it, or one that comes later in the list: those have not been put back yet
     }
   }
 
@@ -85,7 +70,7 @@ class Arena {
  private:
   SpinLock lock_;
   void* small_[64] = {};
-  std::set<Block*, BySize> free_;
+  BlockPool free_;
   size_t allocated_ = 0, cached_ = 0, peak_ = 0, limit_ = 0;
 
   void count(size_t n) {
@@ -140,35 +125,18 @@ class Arena {
     Block* fresh = reserve(want);
     if (!fresh) return {};
     Guard guard(lock_);
-    free_.insert(fresh);
+    free_.put(fresh);
     Block* b = take_free(want);
     return {b->data, b->size, b};
   }
 
-  // With the lock held: the smallest free block that is large enough, cut to size.
+  // With the lock held: a free block, counted.
   Block* take_free(size_t want) {
-    Block probe{nullptr, want, 0, nullptr, nullptr, true};
-    auto it = free_.lower_bound(&probe);
-    if (it == free_.end()) return nullptr;
-    Block* b = *it;
-    free_.erase(it);
-    if (b->size > want) cut(b, want);
+    Block* b = free_.take(want);
+    if (!b) return nullptr;
     cached_ -= b->warm;
-    b->is_free = false;
     count(b->size);
     return b;
-  }
-
-  // Keep the first `want` bytes; the rest becomes a free block of its own.
-  void cut(Block* b, size_t want) {
-    size_t warm = b->warm > want ? b->warm - want : 0;
-    auto* rest = new (std::nothrow) Block{b->data + want, b->size - want, warm, b, b->after, true};
-    if (!rest) return;
-    if (b->after) b->after->before = rest;
-    b->after = rest;
-    b->size = want;
-    b->warm -= warm;
-    free_.insert(rest);
   }
 
   Block* reserve(size_t want) {
@@ -196,31 +164,7 @@ class Arena {
     allocated_ -= b->size;
     b->warm = dropped ? 0 : b->size;
     cached_ += b->warm;
-    put_back(b);
-  }
-
-  // With the lock held: a block joins the free ones, and its free neighbours. The block it has become.
-  Block* put_back(Block* b) {
-    b->is_free = true;
-    if (Block* next = b->after; next && next->is_free) {
-      free_.erase(next);
-      join(b, next);
-    }
-    if (Block* last = b->before; last && last->is_free) {
-      free_.erase(last);
-      join(last, b);
-      b = last;
-    }
-    free_.insert(b);
-    return b;
-  }
-
-  static void join(Block* b, Block* next) {
-    b->size += next->size;
-    b->warm += next->warm;
-    b->after = next->after;
-    if (b->after) b->after->before = b;
-    delete next;
+    free_.put(b);
   }
 
   // Only whole pages of the system's own size can go.

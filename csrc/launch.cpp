@@ -1,4 +1,5 @@
 // The pointwise launch: broadcast, choose the output layout, coalesce dims, run the kernel over two inner dims.
+#include "device.h"
 #include "geometry.h"
 #include "number.h"
 #include "plan.h"
@@ -176,19 +177,14 @@ void run_loop(const Loop& loop, Kernel kernel) {
   parallel_for(rows, grain, body, &run);
 }
 
-// Non-native devices get the coalesced loop as data.
+// Plugged-in devices get the coalesced loop as data. Scalars travel by value: their bytes are on the host.
 bool run_plugged(const Loop& loop, PyObject* handle, Device device, Tensor** tensors, int num_in) {
-  Ref ptrs(PyTuple_New(loop.num)), sizes(int_tuple(loop.sizes, loop.ndim)), strides(PyTuple_New(loop.num));
-  if (!ptrs || !sizes || !strides) return false;
-  for (int k = 0; k < loop.num; k++) {
-    // Scalars travel by value: their bytes are on the host.
-    bool scalar = k < num_in && !tensors[k];
-    PyTuple_SET_ITEM(ptrs.p, k, scalar ? PyBytes_FromStringAndSize(loop.ptrs[k], 16) : PyLong_FromVoidPtr(loop.ptrs[k]));
-    PyTuple_SET_ITEM(strides.p, k, int_tuple(loop.strides[k], loop.ndim));
-  }
-  Ref done(PyObject_CallMethod(kDevices[device.type].handler, "launch_pointwise", "OOOOI", handle, ptrs.p, sizes.p, strides.p,
-                               static_cast<unsigned>(device.index)));
-  return static_cast<bool>(done);
+  Stream* stream = current_stream(device);
+  if (!stream) return false;
+  int32_t constant_bytes[kMaxOperands];
+  for (int k = 0; k < loop.num; k++) constant_bytes[k] = k < num_in && !tensors[k] ? 16 : 0;
+  RushlightLaunch launch{nullptr, loop.num, 0, reinterpret_cast<void* const*>(loop.ptrs), constant_bytes, nullptr, 0, 0, loop.ndim, kMaxDims, loop.sizes, loop.strides[0]};
+  return stream_launch(stream, handle, launch);
 }
 
 // --- outputs --------------------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 
 #include <structmember.h>
 
+#include "device.h"
 #include "geometry.h"
 #include "pool.h"
 #include "symbolic.h"
@@ -139,6 +140,8 @@ static void plan_dealloc(PyObject* self) {
 
 namespace {
 
+constexpr int kMaxOperands = kMaxDims * 4;   // of one step
+
 struct Launch {
   Kernel kernel;
   char** ptrs;
@@ -151,42 +154,38 @@ void run_chunk(void* context, int64_t begin, int64_t end) {
 }
 
 // A grain of 0 says that even one chunk is long: the interpreter lock is left around it.
-bool launch_native(const Step& step, char** ptrs) {
+void launch_native(const Step& step, char** ptrs) {
   if (step.extent <= step.grain) {
     if (step.extent > 0) step.kernel(ptrs, step.params.data(), 0, step.extent);
-    return true;
+    return;
   }
   Launch launch{step.kernel, ptrs, step.params.data()};
   Unlocked others_run;
   parallel_for(step.extent, step.grain, run_chunk, &launch);
-  return true;
 }
 
-// Constants travel by value: their bytes are on the host.
-PyObject* pointer_tuple(const Step& step, char** ptrs, int n) {
-  PyObject* tuple = PyTuple_New(n);
-  for (int i = 0; tuple && i < n; i++) {
+bool launch_plugged(const Step& step, char** ptrs, int n, Stream* stream) {
+  int32_t constant_bytes[kMaxOperands];
+  for (int i = 0; i < n; i++) {   // constants travel by value: their bytes are on the host
     const Operand& o = step.operands[i];
-    PyTuple_SET_ITEM(tuple, i, o.slot >= 0 ? PyLong_FromVoidPtr(ptrs[i])
-                                           : PyBytes_FromStringAndSize(ptrs[i], static_cast<Py_ssize_t>(step.constants.size()) - o.byte_offset));
+    constant_bytes[i] = o.slot >= 0 ? 0 : static_cast<int32_t>(static_cast<int64_t>(step.constants.size()) - o.byte_offset);
   }
-  return tuple;
+  RushlightLaunch launch{nullptr, n, static_cast<int32_t>(step.params.size()), reinterpret_cast<void* const*>(ptrs), constant_bytes,
+                         step.params.data(), 0, step.extent, -1, 0, nullptr, nullptr};
+  return stream_launch(stream, step.handle, launch);
 }
 
-// Moves 8 bytes between an error cell on a plugged device and `cell`.
-bool move_cell(Device device, const char* method, void* target, void* source) {
-  Ref done(PyObject_CallMethod(kDevices[device.type].handler, method, "NNnI", PyLong_FromVoidPtr(target), PyLong_FromVoidPtr(source),
-                               static_cast<Py_ssize_t>(sizeof(int64_t)), static_cast<unsigned>(device.index)));
-  return static_cast<bool>(done);
-}
-
-bool launch_plugged(const Step& step, char** ptrs, int n, Device device) {
-  Ref pointers(pointer_tuple(step, ptrs, n)), params(PyTuple_New(static_cast<Py_ssize_t>(step.params.size())));
-  if (!pointers || !params) return false;
-  for (size_t i = 0; i < step.params.size(); i++) PyTuple_SET_ITEM(params.p, i, PyLong_FromLongLong(step.params[i]));
-  Ref done(PyObject_CallMethod(kDevices[device.type].handler, "launch", "OOOLLI", step.handle, pointers.p, params.p, 0LL,
-                               static_cast<long long>(step.extent), static_cast<unsigned>(device.index)));
-  return static_cast<bool>(done);
+// On a plugged-in device a failed check is found when the stream is waited for: the kernel writes it to a cell of the stream's.
+bool run_on_stream(PlanObject* plan, const Step& step, char** ptrs, int n) {
+  Stream* stream = current_stream(plan->device);
+  if (!stream) return false;
+  if (step.error_slot >= 0 && plan->on_error) {
+    char* cell = stream_check(stream, plan->on_error, nullptr);
+    if (!cell) return false;
+    for (int i = 0; i < n; i++)
+      if (step.operands[i].slot == step.error_slot) ptrs[i] = cell + step.operands[i].byte_offset;
+  }
+  return launch_plugged(step, ptrs, n, stream);
 }
 
 bool call_python(const Step& step, Tensor** all) {
@@ -209,9 +208,9 @@ bool refuse_device(const PlanObject* plan, const Tensor* t) {
 
 bool run_step(PlanObject* plan, const Step& step, Tensor** all) {
   if (step.callable) return call_python(step, all);
-  char* ptrs[kMaxDims * 4];
+  char* ptrs[kMaxOperands];
   int n = static_cast<int>(step.operands.size());
-  if (n > static_cast<int>(sizeof(ptrs) / sizeof(ptrs[0]))) return PyErr_SetString(PyExc_RuntimeError, "plan: too many operands in one step"), false;
+  if (n > kMaxOperands) return PyErr_SetString(PyExc_RuntimeError, "plan: too many operands in one step"), false;
   for (int i = 0; i < n; i++) {
     const Operand& o = step.operands[i];
     if (o.slot < 0) ptrs[i] = const_cast<char*>(step.constants.data()) + o.byte_offset;
@@ -219,16 +218,14 @@ bool run_step(PlanObject* plan, const Step& step, Tensor** all) {
     else if (all[o.slot]->storage->device.type != plan->device.type) return refuse_device(plan, all[o.slot]);
     else ptrs[i] = all[o.slot]->data() + o.byte_offset;
   }
+  if (step.handle) return run_on_stream(plan, step, ptrs, n);
   int64_t code = 0;
   bool checked = step.error_slot >= 0 && plan->on_error;
   char* cell = checked ? all[step.error_slot]->data() : nullptr;
-  bool plugged = kDevices[plan->device.type].handler != nullptr;
-  if (checked && !plugged) memcpy(cell, &code, sizeof(code));
-  if (checked && plugged && !move_cell(plan->device, "copy_from_host", cell, &code)) return false;
-  if (!(step.handle ? launch_plugged(step, ptrs, n, plan->device) : launch_native(step, ptrs))) return false;
+  if (checked) memcpy(cell, &code, sizeof(code));
+  launch_native(step, ptrs);
   if (!checked) return true;
-  if (!plugged) memcpy(&code, cell, sizeof(code));
-  if (plugged && !move_cell(plan->device, "copy_to_host", &code, cell)) return false;
+  memcpy(&code, cell, sizeof(code));
   if (!code) return true;
   Ref raised(PyObject_CallFunction(plan->on_error, "L", static_cast<long long>(code)));
   if (!PyErr_Occurred()) PyErr_SetString(PyExc_IndexError, "index out of range");

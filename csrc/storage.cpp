@@ -1,6 +1,8 @@
 // Storage life, and the Python face of a storage. The bytes of CPU storages come from arena.cpp.
 #include "storage.h"
 
+#include "device.h"
+
 #include <structmember.h>
 
 #include <pthread.h>
@@ -42,26 +44,17 @@ void storage_object_free(Storage* s) {
 // A child forked while another thread allocates must not inherit a lock that nobody will open.
 void before_fork() {
   arena_before_fork();
+  device_memory_before_fork();
   spare.lock.lock();
 }
 void after_fork() {
   spare.lock.unlock();
+  device_memory_after_fork();
   arena_after_fork();
 }
 
 void release_cpu(Storage* s) {
   if (s->data) arena_give({s->data, s->capacity, static_cast<Block*>(s->context)});
-}
-
-void release_plugged(Storage* s) {
-  PyGILState_STATE gil = PyGILState_Ensure();
-  PyObject *type, *value, *trace;
-  PyErr_Fetch(&type, &value, &trace);
-  Ref done(PyObject_CallMethod(kDevices[s->device.type].handler, "free", "KnI", static_cast<unsigned long long>(reinterpret_cast<uintptr_t>(s->data)),
-                               static_cast<Py_ssize_t>(s->nbytes), static_cast<unsigned>(s->device.index)));
-  if (!done) PyErr_WriteUnraisable(kDevices[s->device.type].handler);
-  PyErr_Restore(type, value, trace);
-  PyGILState_Release(gil);
 }
 
 bool allocate(Storage* s, size_t nbytes) {
@@ -79,13 +72,7 @@ bool allocate(Storage* s, size_t nbytes) {
     PyErr_Format(PyExc_RuntimeError, "cannot allocate %zu bytes: more than the address space holds", nbytes);
     return false;
   }
-  if (PyObject* handler = kDevices[s->device.type].handler) {
-    Ref address(PyObject_CallMethod(handler, "allocate", "nI", static_cast<Py_ssize_t>(nbytes), static_cast<unsigned>(s->device.index)));
-    if (!address) return false;
-    s->data = reinterpret_cast<char*>(PyLong_AsUnsignedLongLong(address.p));
-    s->release = release_plugged;
-    return !PyErr_Occurred();
-  }
+  if (is_plugged(s->device)) return device_take(s, nbytes);
   if (allocate_elsewhere && allocate_elsewhere(s, nbytes)) return true;
   Lent lent = arena_take(nbytes);
   s->data = lent.data, s->capacity = lent.capacity, s->context = lent.block;
@@ -135,10 +122,6 @@ bool storage_resize(Storage* s, size_t nbytes) {
     s->nbytes = nbytes;
     return true;
   }
-  if (kDevices[s->device.type].handler && s->nbytes && nbytes) {
-    PyErr_Format(PyExc_RuntimeError, "resize_: growing storage in place is not supported on device '%s'", device_type_name(s->device.type));
-    return false;
-  }
   if (nbytes && nbytes <= s->nbytes) {   // memory stays: tensors that still look past the new end must not fault
     s->nbytes = nbytes;
     return true;
@@ -151,7 +134,17 @@ bool storage_resize(Storage* s, size_t nbytes) {
     s->data = old.data, s->nbytes = old.nbytes, s->capacity = old.capacity, s->release = old.release, s->context = old.context;
     return false;
   }
-  if (old.data && s->data) memcpy(s->data, old.data, old.nbytes < nbytes ? old.nbytes : nbytes);
+  size_t kept = old.nbytes < nbytes ? old.nbytes : nbytes;
+  if (old.data && s->data && is_plugged(s->device)) {
+    Stream* stream = current_stream(s->device);
+    if (!stream || !stream_copy(stream, RUSHLIGHT_WITHIN, s->data, old.data, kept)) {
+      s->release(s);
+      s->data = old.data, s->nbytes = old.nbytes, s->capacity = old.capacity, s->release = old.release, s->context = old.context;
+      return false;
+    }
+  } else if (old.data && s->data) {
+    memcpy(s->data, old.data, kept);
+  }
   if (old.release) old.release(&old);
   return true;
 }

@@ -1,6 +1,8 @@
 // dtype and device objects: immutable singletons that Python and the fast path compare by address.
 #include "types.h"
 
+#include "device.h"
+
 #include <cstdio>
 #include <cstdlib>
 #include <initializer_list>
@@ -189,29 +191,26 @@ static PyObject* new_device(Device d, bool has_index) {
 PyObject* device_object(Device d) { return new_device(d, d.type > kMeta); }
 
 bool parse_device(PyObject* o, Device* out) {
+  bool has_index = true;
   if (is_device(o)) {
     *out = reinterpret_cast<DeviceObject*>(o)->device;
-    return true;
-  }
-  if (PyUnicode_Check(o)) {
+    has_index = reinterpret_cast<DeviceObject*>(o)->has_index;
+  } else if (PyUnicode_Check(o)) {
     const char* text = PyUnicode_AsUTF8(o);
-    bool has_index;
-    return text && parse_device_text(text, out, &has_index);
+    if (!text || !parse_device_text(text, out, &has_index)) return false;
+  } else {
+    PyErr_Format(PyExc_TypeError, "device: expected a string or device, got %s", Py_TYPE(o)->tp_name);
+    return false;
   }
-  PyErr_Format(PyExc_TypeError, "device: expected a string or device, got %s", Py_TYPE(o)->tp_name);
-  return false;
+  if (!has_index && kDevices[out->type].handler) out->index = current_units[out->type];
+  return true;
 }
-
 static PyObject* device_new(PyTypeObject*, PyObject* args, PyObject* kwargs) {
   static const char* names[] = {"type", "index", nullptr};
   PyObject* what = nullptr;
   PyObject* index = Py_None;
   if (PyTuple_GET_SIZE(args) == 0 && kwargs) what = PyDict_GetItemString(kwargs, "device");
-  if (what) {
-    Device d;
-    return parse_device(what, &d) ? new_device(d, is_device(what) && reinterpret_cast<DeviceObject*>(what)->has_index) : nullptr;
-  }
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|O:device", const_cast<char**>(names), &what, &index)) return nullptr;
+  if (!what && !PyArg_ParseTupleAndKeywords(args, kwargs, "O|O:device", const_cast<char**>(names), &what, &index)) return nullptr;
   if (is_device(what)) return Py_NewRef(what);
   if (!PyUnicode_Check(what)) {
     PyErr_Format(PyExc_TypeError, "device: expected a string or device, got %s", Py_TYPE(what)->tp_name);
@@ -297,25 +296,27 @@ static PyType_Spec device_spec = {"rushlight.device", sizeof(DeviceObject), 0, P
 
 static PyObject* register_device(PyObject*, PyObject* args) {
   const char* name;
-  PyObject* handler;
-  if (!PyArg_ParseTuple(args, "sO", &name, &handler)) return nullptr;
+  PyObject *handler, *native = Py_None;
+  if (!PyArg_ParseTuple(args, "sO|O", &name, &handler, &native)) return nullptr;
   int named = find_device_type(name, strlen(name));
-  if (named >= 0 && kDevices[named].is_absent) {
-    kDevices[named].handler = Py_NewRef(handler);
-    kDevices[named].is_absent = false;
-    return PyLong_FromLong(named);
-  }
-  if (named >= 0) {
+  if (named >= 0 && !kDevices[named].is_absent) {
     PyErr_Format(PyExc_RuntimeError, "register_device: a device named '%s' is already registered", name);
     return nullptr;
   }
-  if (num_devices == 64 || strlen(name) >= sizeof(kDevices[0].name)) {
+  if (named < 0 && (num_devices == 64 || strlen(name) >= sizeof(kDevices[0].name))) {
     PyErr_Format(PyExc_RuntimeError, "register_device: cannot register '%s': at most 64 devices with names under 32 characters", name);
     return nullptr;
   }
-  snprintf(kDevices[num_devices].name, sizeof(kDevices[0].name), "%s", name);
-  kDevices[num_devices].handler = Py_NewRef(handler);
-  return PyLong_FromLong(num_devices++);
+  const RushlightDevice* table = native == Py_None ? python_device_table(handler) : native_device_table(native);
+  if (!table) return nullptr;
+  int number = named < 0 ? num_devices++ : named;
+  DeviceEntry& entry = kDevices[number];
+  snprintf(entry.name, sizeof(entry.name), "%s", name);
+  entry.handler = Py_NewRef(handler);
+  entry.table = table;
+  entry.is_native = native != Py_None;
+  entry.is_absent = false;
+  return PyLong_FromLong(number);
 }
 
 static PyObject* device_types(PyObject*, PyObject*) {
@@ -335,7 +336,7 @@ static PyObject* get_display_module(PyObject*, PyObject*) { return Py_NewRef(dis
 static PyMethodDef functions[] = {{"set_display_module", set_display_module, METH_O, "name the module that reprs of dtypes, sizes and layouts show"},
                                   {"get_display_module", get_display_module, METH_NOARGS, "the module that reprs show"},
                                   {"device_types", device_types, METH_NOARGS, "names of the device types, by their numbers"},
-                                  {"register_device", register_device, METH_VARARGS, "number a new device type"}, {}};
+                                  {"register_device", register_device, METH_VARARGS, "register_device(name, handler, native=None): number a new device type"}, {}};
 
 int init_types(PyObject* module) {
   display_module = PyUnicode_InternFromString("rushlight");

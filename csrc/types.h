@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <cstring>
 
+struct RushlightDevice;   // device_table.h
+
 namespace rl {
 
 enum class DType : uint8_t {
@@ -64,15 +66,18 @@ inline bool is_device(PyObject* o) { return Py_TYPE(o) == DeviceType; }
 bool parse_device(PyObject* o, Device* out);           // str, device or int; sets an exception on failure
 const char* device_type_name(uint8_t type);
 
-// What a registered device provides. Native devices (cpu) leave `handler` null.
+// What a registered device provides. The core's own (cpu, meta) leave `handler` null.
 struct DeviceEntry {
   char name[32];
-  PyObject* handler = nullptr;   // Python object: allocate(nbytes, index) -> int, free(ptr, nbytes, index), launch(...)
+  PyObject* handler = nullptr;   // the Python object: loads kernels, names library functions
+  const ::RushlightDevice* table = nullptr;   // device_table.h: memory, copies, launches, streams
+  bool is_native = false;        // the table is the device's own: no Python, no interpreter lock
   bool has_data = true;          // meta has none
   bool is_absent = false;        // a name PyTorch programs know, without a package here: devices can be named, not used
 };
 extern DeviceEntry kDevices[64];
 extern int num_devices;
+extern thread_local uint8_t current_units[64];   // by device type: what a device named without an index means on this thread
 
 // Bits that leave the fast path. A tensor carries its own; a thread carries those of its modes.
 enum Key : uint32_t {

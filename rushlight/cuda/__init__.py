@@ -14,6 +14,7 @@ from ..absent import absent_names
 from ..legacy import cuda_types
 from ..storage import cuda_storages
 
+OutOfMemoryError = _C.OutOfMemoryError
 default_generators: tuple[Any, ...] = ()
 has_half = True
 has_magma = False
@@ -25,10 +26,6 @@ class CudaError(RuntimeError):
 
 class DeferredCudaCallError(Exception):
     """A call put off until CUDA is initialised failed then."""
-
-
-class OutOfMemoryError(RuntimeError):
-    """A device has no memory left."""
 
 
 class AcceleratorError(RuntimeError):

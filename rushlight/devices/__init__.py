@@ -1,5 +1,9 @@
 """Devices: each one small package that implements `base.Device`. See `base.py` for how to add one."""
 
 from .base import Device, default_device, device_of, handlers, placed, register, registered, set_default_device
+from .memory import empty_cache, memory_stats, reset_peak_memory_stats
 
-__all__ = ["Device", "default_device", "device_of", "handlers", "placed", "register", "registered", "set_default_device"]
+__all__ = [
+    "Device", "default_device", "device_of", "empty_cache", "handlers", "memory_stats", "placed", "register", "registered",
+    "reset_peak_memory_stats", "set_default_device",
+]  # fmt: skip

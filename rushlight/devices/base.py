@@ -47,11 +47,14 @@ class Device:
     # Memory -------------------------------------------------------------------------------------------------------------
 
     def allocate(self, nbytes: int, index: int) -> int:
-        """Address of `nbytes` fresh bytes on unit `index`; raise RuntimeError when there is not enough memory."""
+        """Address of `nbytes` fresh bytes on unit `index`; raise RuntimeError or MemoryError when there is not enough memory.
+
+        Called rarely: the core keeps freed memory and cuts tensors from large pieces.
+        """
         raise NotImplementedError
 
     def free(self, address: int, nbytes: int, index: int) -> None:
-        """Take back what `allocate` gave."""
+        """Take back what `allocate` gave; nothing queued uses it any more."""
         raise NotImplementedError
 
     def copy_from_host(self, target: int, source: int, nbytes: int, index: int) -> None:
@@ -79,24 +82,9 @@ class Device:
         """
         raise NotImplementedError
 
-    def launch_pointwise(self, handle: Any, pointers: Sequence[int | bytes], sizes: Sequence[int], strides: Sequence[Sequence[int]], index: int) -> None:
-        """Run a pointwise kernel over dims `sizes` (innermost first) with byte strides per operand.
-
-        By default dims beyond the second are walked here, one launch each; a device with n-d launches overrides this.
-        """
-        inner = sizes[0] if sizes else 1
-        rows = sizes[1] if len(sizes) > 1 else 1
-        params = [inner, *(s[0] if s else 0 for s in strides), *(s[1] if len(s) > 1 else 0 for s in strides)]
-        outer = 1
-        for n in sizes[2:]:
-            outer *= n
-        for flat in range(outer):
-            offsets, rest = [0] * len(pointers), flat
-            for d, n in enumerate(sizes[2:], 2):
-                rest, at = divmod(rest, n)
-                offsets = [o + at * s[d] for o, s in zip(offsets, strides, strict=True)]
-            moved = [p if isinstance(p, bytes) else p + o for p, o in zip(pointers, offsets, strict=True)]
-            self.launch(handle, moved, params, 0, rows, index)
+    launch_pointwise: ClassVar[Callable | None] = None
+    """launch_pointwise(handle, pointers, sizes, strides, index), for a device with n-d launches: run a pointwise kernel over dims
+    `sizes` (innermost first) with byte strides per operand. Without it, `launch` is called for every two inner dims."""
 
     def implementation(self, op: str) -> Callable | None:
         """This device's own function for a library op (matmul, convolution, linalg_qr, sort, ...), called as f(out, *args).
@@ -117,6 +105,11 @@ class Device:
             told.add(op)
             warnings.warn(f"{op}: device '{self.name}' has no implementation, so it is computed on the host and copied back. {advice}.", RuntimeWarning, stacklevel=2)
 
+    def native(self) -> Any:
+        """The address of a table of C functions (csrc/device_table.h), as an int or a capsule: memory, copies and launches then go
+        there without Python, and `load` returns ints. None: the methods of this object are called."""
+        return None
+
     # Management -----------------------------------------------------------------------------------------------------------
 
     def device_count(self) -> int:
@@ -129,10 +122,11 @@ class Device:
 
 def register(device: Device) -> int:
     """Make a device usable by its name; returns its number in the core."""
-    for method in ("allocate", "free", "copy_from_host", "copy_to_host", "copy_within", "load", "launch"):
+    native = device.native()
+    for method in ("load",) if native is not None else ("allocate", "free", "copy_from_host", "copy_to_host", "copy_within", "load", "launch"):
         if getattr(type(device), method, None) is getattr(Device, method, None):
             raise TypeError(f"register: device '{device.name}' must implement {method}")
-    number = _C.register_device(device.name, device)
+    number = _C.register_device(device.name, device, native)
     handlers[device.name] = device
     setattr(Tensor, f"is_{device.name}", property(lambda self: self.device.type == device.name))
     setattr(Tensor, device.name, lambda self, index=None: self.to(device.name if index is None else f"{device.name}:{index}"))

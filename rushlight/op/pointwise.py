@@ -440,5 +440,5 @@ def compile_for(device: Any, nest: Any) -> Any:
         return codegen.compile(nest).address
     if device.type == "meta":
         return None
-    return handlers[device.type].load(nest)
+    return _C.kernel_handle(handlers[device.type].load(nest))
 

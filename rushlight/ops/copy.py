@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from .. import _C
-from ..devices import handlers
 from ..op import Composite, Meta, Pointwise, Promote, find_op
 from ..op.definition import KIND_PLANNED, OpDefinition
 from ..op.factory import fresh
@@ -180,17 +179,7 @@ class CopyNumber(_Overwrite):
 
 def transfer(target: Any, source: Any) -> None:
     """Bytes of a contiguous tensor to a contiguous tensor of the same type on another device."""
-    nbytes = source.numel() * source.itemsize
-    if not nbytes:
-        return
-    handler = handlers[target.device.type if target.device.type != "cpu" else source.device.type]
-    if source.device.type == "cpu":
-        handler.copy_from_host(target.data_ptr(), source.data_ptr(), nbytes, target.device.index or 0)
-    elif target.device.type == "cpu":
-        handler.copy_to_host(target.data_ptr(), source.data_ptr(), nbytes, source.device.index or 0)
-    elif source.device.type == target.device.type:
-        handler.copy_within(target.data_ptr(), source.data_ptr(), nbytes, target.device.index or 0)
-    else:
+    if not _C.move_bytes(target, source):   # from one kind of device to another
         host = _C.empty(source.shape, None, source.dtype, None)
         transfer(host, source)
         transfer(target, host)

@@ -94,21 +94,6 @@ def test_zero_dim_host_tensor_joins_any_device():
     assert torch.allclose((x + torch.tensor(2.0)).to("cpu"), sample(3, 3) + 2)
 
 
-def test_memory_is_freed():
-    before = len(DEVICE.buffers)
-    x = sample(10, 10).to("refdev")
-    y = (x + 1) @ x
-    assert len(DEVICE.buffers) > before
-    del x, y
-    assert len(DEVICE.buffers) == before
-
-
-def test_index_errors_are_reported_from_the_device():
-    x = sample(3, 3).to("refdev")
-    with pytest.raises((IndexError, RuntimeError), match="range|bounds"):
-        x.index_select(0, torch.tensor([7], device="refdev"))
-
-
 def test_printing_and_item():
     x = sample(2, 2).to("refdev")
     assert "device='refdev:0'" in repr(x)
@@ -128,8 +113,9 @@ def test_null_device_records_kernels():
     from rushlight.devices.null import NullDevice
 
     null = NullDevice()
+    null.name = "nulltest"   # the guide registers one as "null"
     register(null)
-    x = torch.ones(4, device="null")
+    x = torch.ones(4, device="nulltest")
     x + x
     assert any("add" in text for text in null.launched)
 

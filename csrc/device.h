@@ -1,0 +1,84 @@
+// Devices as the core uses them: their tables, their units, the streams of those, and each thread's current ones.
+// Everything here holds the interpreter lock unless it says otherwise. Functions that return bool set an exception on false.
+#pragma once
+#include <deque>
+#include <vector>
+
+#include "block_pool.h"
+#include "device_table.h"
+#include "types.h"
+
+namespace rl {
+
+struct Storage;
+struct Tensor;
+struct Unit;
+
+// Checks whose failure a kernel has written down, or will: one cell each, read when the stream is waited for.
+struct ErrorCells {
+  struct Pending {
+    PyObject* on_error;    // callable(code) that raises; or null, and `op` divided by 0
+    PyObject* op;
+  };
+  char* cells = nullptr;   // on the device; zero unless a check failed
+  std::deque<Pending> pending;
+  size_t first = 0;        // the cell of the first pending one; the others follow, in a ring
+  bool is_read = false;    // some thread is about it
+};
+
+constexpr size_t kBinned = 16384, kDeviceAlign = 512;
+
+struct Stream {
+  Unit* unit;
+  void* handle = nullptr;            // the device's name for it
+  int number = 0;                    // ours: 0 is the unit's first queue
+  ErrorCells checks;
+  // Memory that was used on this stream last, and can be used on it again without waiting.
+  BlockPool pools[2];                // of small requests, of large ones
+  std::vector<Block*> bins[kBinned / kDeviceAlign + 1];   // small blocks by size, not joined with their neighbours yet
+  std::vector<Block*> waiting;       // freed while another stream may still use them
+};
+
+struct UnitStats {
+  size_t allocated = 0, peak_allocated = 0, reserved = 0, peak_reserved = 0, total_allocated = 0, total_freed = 0;
+  size_t allocations = 0, frees = 0, segments = 0, retries = 0, failures = 0;
+};
+
+struct Unit {
+  Device device;
+  const RushlightDevice* table;
+  UnitStats stats;
+  std::vector<Stream*> streams;      // never empty; never shrinks
+};
+
+inline const RushlightDevice* table_of(Device device) { return kDevices[device.type].table; }
+inline bool is_plugged(Device device) { return kDevices[device.type].handler != nullptr; }
+
+Unit* find_unit(Device device);                 // null with an exception where the device has no such unit
+Stream* current_stream(Device device);          // of this thread; null with an exception
+bool device_ok(Unit* unit, int status, const char* what);   // raises what a status means
+
+bool stream_copy(Stream* stream, RushlightWay way, void* target, const void* source, size_t nbytes);
+bool stream_launch(Stream* stream, PyObject* handle, RushlightLaunch& launch);   // fills in `kernel`; walks outer dims for a device without n-d launches
+bool stream_synchronize(Stream* stream);        // then raises what checks found
+bool unit_synchronize(Unit* unit);              // all streams
+
+// The cell where a kernel launched next writes its failure. `on_error` and `op` as in ErrorCells. Null with an exception.
+char* stream_check(Stream* stream, PyObject* on_error, PyObject* op);
+
+// device_memory.cpp. `device_take` fills in data, capacity, release; out of memory raises OutOfMemoryError.
+bool device_take(Storage* storage, size_t nbytes);
+bool device_empty_cache(Unit* unit);
+void device_used_on(Storage* storage, Stream* stream);   // its memory is not reused before what is queued on `stream` at its end is done
+void device_memory_before_fork();
+void device_memory_after_fork();
+
+// python_device.cpp: a table whose functions call the methods of a Python object.
+const RushlightDevice* python_device_table(PyObject* handler);
+// The table of a device that has its own, from what Device.native() returned: an address, or a capsule. Null with an exception.
+const RushlightDevice* native_device_table(PyObject* given);
+
+extern PyObject* OutOfMemoryError;
+int init_device(PyObject* module);
+
+}  // namespace rl
