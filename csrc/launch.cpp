@@ -187,6 +187,25 @@ bool run_plugged(const Loop& loop, PyObject* handle, Device device, Tensor** ten
   return stream_launch(stream, handle, launch);
 }
 
+// The divisor's elements, repeated ones once, and the cell where the kernel writes that it met a 0.
+bool check_zeros(const Loop& loop, PointwisePlanObject* plan, Device device, const char* op) {
+  Stream* stream = current_stream(device);
+  Ref name(stream ? PyUnicode_FromString(op) : nullptr);
+  char* cell = name ? stream_check(stream, nullptr, name.p) : nullptr;
+  if (!cell) return false;
+  int64_t sizes[kMaxDims], strides[2][kMaxDims];
+  int n = 0;
+  for (int d = 0; d < loop.ndim; d++) {
+    if (!loop.strides[plan->divisor][d] || loop.sizes[d] == 1) continue;
+    sizes[n] = loop.sizes[d], strides[0][n] = loop.strides[plan->divisor][d], strides[1][n] = 0;
+    n++;
+  }
+  void* operands[2] = {loop.ptrs[plan->divisor], cell};
+  int32_t constant_bytes[2] = {0, 0};
+  RushlightLaunch launch{nullptr, 2, 0, operands, constant_bytes, nullptr, 0, 0, n, kMaxDims, sizes, strides[0]};
+  return stream_launch(stream, plan->zero_check, launch);
+}
+
 // --- outputs --------------------------------------------------------------------------------------------------------------
 
 PyObject* shape_text(const int64_t* sizes, int ndim) {
@@ -371,9 +390,14 @@ bool pointwise_launch(PointwisePlanObject* plan, PointwiseCall& call, Device dev
     loop.ptrs[i] = scalars[i];
     for (int d = 0; d < loop.ndim; d++) loop.strides[i][d] = 0;
   }
-  if (ready && plan->divisor >= 0 && kDevices[device.type].has_data && call.outs[0]->numel && has_zero(loop, plan->divisor, plan->in_dtype[plan->divisor])) {
-    PyErr_Format(PyExc_RuntimeError, "ZeroDivisionError: %s: an integer was divided by 0", op);
-    ready = false;
+  if (ready && plan->divisor >= 0 && kDevices[device.type].has_data && call.outs[0]->numel) {
+    bool on_device = plan->zero_check && call.tensors[plan->divisor];
+    if (on_device) {
+      ready = check_zeros(loop, plan, device, op);
+    } else if (has_zero(loop, plan->divisor, plan->in_dtype[plan->divisor])) {
+      PyErr_Format(PyExc_RuntimeError, "ZeroDivisionError: %s: an integer was divided by 0", op);
+      ready = false;
+    }
   }
   if (ready && kDevices[device.type].has_data && call.outs[0]->numel) {
     if (plan->handle) ready = run_plugged(loop, plan->handle, device, call.tensors, plan->num_in);

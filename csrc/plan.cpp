@@ -332,11 +332,11 @@ static PyType_Spec plan_spec = {"rushlight._C.Plan", sizeof(PlanObject), 0, Py_T
 
 // --- pointwise plans ------------------------------------------------------------------------------------------------
 
-// PointwisePlan(kernel, [(param, dtype)...], [out dtype...], wrap=None, divisor=-1, by_value=-1)
+// PointwisePlan(kernel, [(param, dtype)...], [out dtype...], wrap=None, divisor=-1, by_value=-1, zero_check=None)
 static PyObject* pointwise_new(PyTypeObject* type, PyObject* args, PyObject*) {
-  PyObject *kernel, *ins, *outs, *wrap = Py_None;
+  PyObject *kernel, *ins, *outs, *wrap = Py_None, *zero_check = Py_None;
   int divisor = -1, by_value = -1;
-  if (!PyArg_ParseTuple(args, "OO!O!|Oii:PointwisePlan", &kernel, &PyList_Type, &ins, &PyList_Type, &outs, &wrap, &divisor, &by_value)) return nullptr;
+  if (!PyArg_ParseTuple(args, "OO!O!|OiiO:PointwisePlan", &kernel, &PyList_Type, &ins, &PyList_Type, &outs, &wrap, &divisor, &by_value, &zero_check)) return nullptr;
   Py_ssize_t num_in = PyList_GET_SIZE(ins), num_out = PyList_GET_SIZE(outs);
   if (num_in > 16 || num_out > 8) return PyErr_SetString(PyExc_ValueError, "PointwisePlan: at most 16 inputs and 8 outputs"), nullptr;
   auto* plan = reinterpret_cast<PointwisePlanObject*>(type->tp_alloc(type, 0));
@@ -347,6 +347,7 @@ static PyObject* pointwise_new(PyTypeObject* type, PyObject* args, PyObject*) {
   plan->divisor = divisor < num_in ? divisor : -1;
   plan->by_value = by_value < num_in ? by_value : -1;
   plan->wrap = wrap == Py_None ? nullptr : Py_NewRef(wrap);
+  plan->zero_check = zero_check == Py_None ? nullptr : Py_NewRef(zero_check);
   if (PyLong_Check(kernel)) plan->kernel = reinterpret_cast<Kernel>(PyLong_AsVoidPtr(kernel));
   else if (kernel != Py_None) plan->handle = Py_NewRef(kernel);
   for (Py_ssize_t i = 0; i < num_in; i++) {
@@ -366,6 +367,7 @@ static PyObject* pointwise_new(PyTypeObject* type, PyObject* args, PyObject*) {
 static void pointwise_dealloc(PyObject* self) {
   auto* plan = reinterpret_cast<PointwisePlanObject*>(self);
   Py_XDECREF(plan->handle);
+  Py_XDECREF(plan->zero_check);
   Py_XDECREF(plan->wrap);
   PyTypeObject* type = Py_TYPE(self);
   type->tp_free(self);

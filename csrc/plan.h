@@ -61,7 +61,8 @@ PyObject* plan_run(PlanObject* plan, Tensor** inputs, int num_inputs);
 struct PointwisePlanObject {
   PyObject_HEAD
   Kernel kernel;
-  PyObject* handle;                  // non-native devices
+  PyObject* handle;                  // instead, on a plugged-in device: what it loaded
+  PyObject* zero_check;              // there: the kernel that looks at the divisor
   int num_in, num_out;
   uint8_t in_param[16];              // which bound parameter feeds operand i
   DType in_dtype[16];                // what the kernel loads for operand i (scalars are converted to it)

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 from .. import _C, codegen
 from ..devices import device_of, handlers
 from ..loops import derive, expr
-from ..loops.nest import pointwise_nest
+from ..loops.nest import Check, For, Nest, pointwise_nest
 from ..loops.vocabulary import Scalars
 from ..promotion import can_cast, operand_dtype, rank, result_type_of, to_float
 from .definition import KIND_POINTWISE, OpDefinition, parameters_of
@@ -98,9 +98,7 @@ class Pointwise(OpDefinition):
         self.run_check(args)
         self.refuse_dtype(common)
         common = self.promoted(common, args)
-        looked_at = bool(self.divisor) and rank(common) < 2 and not self.is_checked
-        if looked_at and device_of(args).type not in ("cpu", "meta"):
-            return None
+        looked_at = bool(self.divisor) and rank(common) < 2
         compute = compute_code(common.code) if self.upcast else common.code
         values, in_dtypes = self.leaves(args, operands, compute)
         outs = self.outputs(values)
@@ -109,30 +107,12 @@ class Pointwise(OpDefinition):
         divisor = operands.index(self.spec.index(self.divisor)) if looked_at else -1
         return self.make_plan(args, operands, in_dtypes, out_dtypes, stored, divisor)
 
-    is_checked = False
-
-    def run(self, *args: Any) -> Any:
-        """Integer division on a plugged-in device: a kernel cannot raise, so the divisor is looked at first."""
-        if self.divisor is None:
-            return super().run(*args)
-        divisor = args[self.spec.index(self.divisor)]
-        if bool((divisor == 0).any()) if isinstance(divisor, _C.Tensor) else divisor == 0:
-            raise RuntimeError(f"ZeroDivisionError: {self.name}: an integer was divided by 0")
-        return self.without_check.backend(*args)
-
-    @cached_property
-    def without_check(self) -> Any:
-        """The same op for divisors known to be nonzero."""
-        made = type(self)(self.spec, self.is_inplace)
-        made.is_checked = True
-        return made.overload()
-
     def make_plan(self, args: tuple, operands: list[int], in_dtypes: list, out_dtypes: list, stored: list, divisor: int = -1) -> Any:
         nest = pointwise_nest(self.name, [d.code for d in in_dtypes], [d.code for d in out_dtypes], stored)
         kernel = compile_for(device_of(args), nest)
         by_value = self.spec.index(self.by_value) if self.by_value else -1
         read_first = operands.index(by_value) if by_value in operands else -1
-        return _C.PointwisePlan(kernel, list(zip(operands, in_dtypes, strict=True)), out_dtypes, self.result_wrapper(len(out_dtypes)), divisor, read_first)
+        return _C.PointwisePlan(kernel, list(zip(operands, in_dtypes, strict=True)), out_dtypes, self.result_wrapper(len(out_dtypes)), divisor, read_first, zero_check(device_of(args), in_dtypes[divisor].code) if divisor >= 0 else None)
 
     def operand_indices(self, args: tuple) -> list[int]:
         operands = [i for i, p in enumerate(self.spec.params) if p.type in OPERAND_TYPES and args[i] is not None]
@@ -432,6 +412,23 @@ def check_devices(name: str, args: tuple) -> None:
             found = a.device
         elif a.device != found:
             raise RuntimeError(f"{name}: Expected all tensors to be on the same device, got {found} and {a.device}")
+
+
+_zero_checks: dict[tuple[str, str], Any] = {}   # (device type, type of the divisor) -> kernel
+
+
+def zero_check(device: Any, code: str) -> Any:
+    """For a plugged-in device, whose memory the host cannot look at: a kernel that writes 1 to its last operand at a divisor of 0."""
+    if device.type in ("cpu", "meta"):
+        return None
+    found = _zero_checks.get((device.type, code))
+    if found is None:
+        nest = pointwise_nest("zero_check", [code], ["i64"], [scalars.const(1, "i64")])
+        inner = nest.loop.body[0]
+        check = For(inner.var, inner.start, inner.stop, (Check(scalars.ne(expr.arg(0, code), scalars.const(0, code)), 1, scalars.const(1, "i64")),))
+        nest = Nest(nest.name, nest.operands, nest.params, For(nest.loop.var, nest.loop.start, nest.loop.stop, (check,)), nest.point)
+        found = _zero_checks[device.type, code] = compile_for(device, nest)
+    return found
 
 
 def compile_for(device: Any, nest: Any) -> Any:

@@ -81,3 +81,47 @@ def test_more_checks_than_cells_are_read_in_between():
 def test_the_host_raises_at_once():
     with pytest.raises(IndexError, match="index_select"):
         torch.ones(3).index_select(0, torch.tensor([7]))
+
+
+DIVISIONS = {
+    "floor_divide": lambda a, b: a // b,
+    "remainder": lambda a, b: a % b,
+    "fmod": torch.fmod,
+    "div": lambda a, b: torch.div(a, b, rounding_mode="trunc"),
+}
+
+
+@pytest.mark.parametrize("name", DIVISIONS)
+def test_division_by_a_zero_on_the_device_is_raised_where_it_is_waited_for(name):
+    a, b = index(7, 8, 9), index(2, 0, 4)
+    made = DIVISIONS[name](a, b)
+    with pytest.raises(RuntimeError, match=f"ZeroDivisionError: {name}"):
+        made.tolist()
+    assert DIVISIONS[name](a, index(2, 3, 4)).tolist() == DIVISIONS[name](a.cpu(), torch.tensor([2, 3, 4])).tolist()
+    a.floor_divide_(index(1, 1, 0).view(3))
+    with pytest.raises(RuntimeError, match="ZeroDivisionError: floor_divide_"):
+        a.cpu()
+
+
+def test_division_costs_no_copies():
+    a, b = index(7, 8, 9), index(2, 3, 4)
+    a // b
+    before = DEVICE.copies
+    for _ in range(10):
+        a // b
+        a % b.view(3, 1)
+    assert DEVICE.copies == before
+
+
+def test_division_by_the_number_0_is_raised_at_once():
+    with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+        index(1, 2) // 0
+    assert (index(1, 2).to(torch.float32) // 0).cpu().isinf().all()
+
+
+def test_a_broadcast_and_a_strided_divisor_are_looked_at():
+    a = torch.arange(24, device="flagdev").reshape(2, 3, 4)
+    b = torch.tensor([[1, 0], [2, 3], [4, 5]]).to("flagdev")
+    assert (a // b[:, :1]).cpu().tolist() == (a.cpu() // b.cpu()[:, :1]).tolist()
+    with pytest.raises(RuntimeError, match="divided by 0"):
+        (a // b[:, 1:]).cpu()
