@@ -14,9 +14,9 @@ if f"{__name__}._C" not in _sys.modules and not any(_finder.find_spec(f"{__name_
 
     _core_finder.use_installed_copy(__path__)
 
-from . import homes as _homes
+from . import home_rows as _home_rows, homes as _homes
 
-_homes.install()
+_homes.install(_home_rows.ROWS, _home_rows.INTERNAL, _home_rows.NOT_ALIASED)
 
 from . import (  # noqa: F401
     _C,
@@ -30,6 +30,7 @@ from . import (  # noqa: F401
     tensor as _tensor_methods,
     tracebacks as _tracebacks,
     version as _version,
+    wiring as _wiring,
 )
 from ._C import (
     Generator,
@@ -151,6 +152,7 @@ legacy_contiguous_format = contiguous_format
 StorageBase = UntypedStorage
 bit = _C.uint1
 
+_late.provide({"package": ""})
 op.publish(Tensor)
 _homes.settle_module(_C)
 _namespaces.install()

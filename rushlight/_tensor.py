@@ -10,10 +10,9 @@ import copy
 import itertools
 import warnings
 from collections import OrderedDict
-from importlib import import_module
 from typing import Any
 
-from . import _C, _utils, homes
+from . import _C, _utils, homes, late
 from ._C import Tensor, UntypedStorage
 from .op import find_op
 from .ops.nested import container as _nested
@@ -140,7 +139,7 @@ def reduce_op(op: Any) -> Any:
     """Pickle an op by a public name, a function of one of PyTorch's modules."""
     for namespace in (*_NAMESPACES, ""):
         name = op.__name__.removeprefix(f"{namespace}_")
-        if getattr(import_module(f"{__package__}.{namespace}".rstrip(".")), name, None) is op:
+        if getattr(late.provided(f"ops of {namespace}" if namespace else "package"), name, None) is op:
             if op.__module__ != homes.public_name(f"{__package__}.{namespace}".rstrip(".")):
                 homes.settle(op, namespace)
             return name

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator
-from importlib import import_module
 from typing import Any
 
-from . import _C
+from . import _C, late
 from ._C import Tensor, UntypedStorage
 from .errors import ExceptionWrapper, KeyErrorMessage  # noqa: F401 - PyTorch's place for them
 from .op import find_op
@@ -157,7 +156,7 @@ def _rebuild_nested_tensor(buffer: Tensor, sizes: Tensor, strides: Tensor, stora
         find_op("as_strided")(buffer, tuple(size), tuple(stride), offset)
         for size, stride, offset in zip(sizes.tolist(), strides.tolist(), storage_offsets.tolist(), strict=True)
     ]
-    return import_module(".nested", __package__).as_nested_tensor(parts)
+    return late.provided("as_nested_tensor")(parts)
 
 
 def _rebuild_njt(parts: dict) -> Tensor:
@@ -179,7 +178,7 @@ def _rebuild_njt(parts: dict) -> Tensor:
 
 def parameter_class() -> type:
     """`nn.Parameter`; its package loads when the first one is met."""
-    return import_module(".nn.parameter", __package__).Parameter
+    return late.provided("Parameter")
 
 
 def _rebuild_parameter(data: Tensor, requires_grad: bool, backward_hooks: Any) -> Tensor:
@@ -251,7 +250,7 @@ def _reorder_tensors_as(tensors: Iterable[Tensor], ordered_tensors: Iterable[Ten
 
 def is_compiling() -> bool:
     """Whether a compiler looks at the program now."""
-    return import_module(".compiler", __package__).is_compiling()
+    return late.provided("is_compiling")()
 
 
 class classproperty:  # noqa: N801 - PyTorch's name

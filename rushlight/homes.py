@@ -1,6 +1,6 @@
 """Which module a public class or function says it comes from: PyTorch's, wherever its definition stands here.
 
-Enters: modules of this package as they are imported. Leaves: definitions whose `__module__` is the module PyTorch keeps them
+Enters: the table (`home_rows`, which stands above and is registered here), and modules of this package as they are imported. Leaves: definitions whose `__module__` is the module PyTorch keeps them
 in (`MultiStepLR.__module__` is that of `optim.lr_scheduler`, though four files define schedulers), below the name the
 package goes by: `rushlight`, or `torch` while programs are served under that name (`compat`). A module of PyTorch that has no
 file here, because its definitions stand elsewhere, can be imported all the same. Nothing is loaded for it: a module is
@@ -17,146 +17,14 @@ from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
 PACKAGE = __package__
-# `file -> module: names`, both below the package, and `.` for the package itself.
-_ROWS = """
-_C -> storage: UntypedStorage
-_C -> .: get_default_dtype get_num_threads is_anomaly_enabled is_grad_enabled is_inference_mode_enabled promote_types set_num_threads
-_dynamo.eval_frame -> .: compile
-accelerator -> .: get_device_module
-accelerator -> accelerator.memory: empty_cache empty_host_cache get_memory_info max_memory_allocated max_memory_reserved memory_allocated memory_reserved memory_stats reset_accumulated_memory_stats reset_peak_memory_stats
-accelerator -> accelerator.graphs: Graph
-assertions -> .: _assert _check sym_float sym_int sym_ite sym_max sym_min sym_not sym_sqrt sym_sum
-autograd.anomaly_mode -> .: is_anomaly_check_nan_enabled
-autograd.backward -> autograd: backward grad
-autograd.mutation -> autograd.graph: allow_mutation_on_saved_tensors
-autograd.hooks -> utils.hooks: RemovableHandle
-control_flow -> .: cond
-cuda -> .: OutOfMemoryError AcceleratorError
-cuda -> cuda.memory: caching_allocator_disabled caching_allocator_enable change_current_allocator get_per_process_memory_fraction host_memory_stats host_memory_stats_as_nested_dict reset_accumulated_host_memory_stats reset_peak_host_memory_stats CUDAPluggableAllocator MemPool use_mem_pool caching_allocator_alloc caching_allocator_delete empty_cache get_allocator_backend list_gpu_processes mem_get_info memory_allocated memory_cached memory_reserved memory_snapshot memory_stats memory_stats_as_nested_dict memory_summary max_memory_allocated max_memory_cached max_memory_reserved reset_accumulated_memory_stats reset_max_memory_allocated reset_max_memory_cached reset_peak_memory_stats set_per_process_memory_fraction
-cuda -> cuda.random: get_rng_state get_rng_state_all initial_seed manual_seed manual_seed_all seed seed_all set_rng_state set_rng_state_all
-cuda -> cuda.graphs: CUDAGraph graph graph_pool_handle is_current_stream_capturing make_graphed_callables
-cuda -> cuda.streams: Event ExternalStream Stream
-cuda -> cuda.green_contexts: GreenContext
-devices.base -> .: default_device set_default_device
-dispatch.autocast -> .: autocast_decrement_nesting autocast_increment_nesting clear_autocast_cache get_autocast_cpu_dtype get_autocast_dtype get_autocast_gpu_dtype get_autocast_ipu_dtype get_autocast_xla_dtype is_autocast_cache_enabled is_autocast_cpu_enabled is_autocast_enabled is_autocast_ipu_enabled is_autocast_xla_enabled set_autocast_cache_enabled set_autocast_cpu_dtype set_autocast_cpu_enabled set_autocast_dtype set_autocast_enabled set_autocast_gpu_dtype set_autocast_ipu_dtype set_autocast_ipu_enabled set_autocast_xla_dtype set_autocast_xla_enabled
-dispatch.autocast -> amp.autocast_mode: is_autocast_available
-dispatch.keys -> .: DispatchKey DispatchKeySet
-dispatch.table -> library: fallthrough_kernel
-dtype -> .: finfo iinfo
-symbols.numbers -> .: SymInt SymFloat SymBool
-func.batch_norm -> func: replace_all_batch_norm_modules_
-func.rearranging -> func: rearrange
-func.derivatives -> func: grad grad_and_value hessian jacfwd jacrev jvp linearize vjp
-func.functionalization -> func: functionalize
-func.stateless -> func: debug_unwrap functional_call stack_module_state
-func.vectorize -> func: vmap
-functions -> .: allclose as_strided_ detach detach_ equal get_device is_complex is_conj is_distributed is_floating_point is_inference is_neg is_nonzero is_same_size is_signed is_storage is_tensor numel resize_as_ set_default_tensor_type typename zero_
-functions -> functional: broadcast_shapes broadcast_tensors
-fx.codegen -> fx.graph: CodeGen PythonCode
-interop -> .: as_tensor asarray from_numpy frombuffer tensor
-interop -> utils.dlpack: DLDeviceType from_dlpack
-jit._script -> .: ScriptModule
-masked -> masked.maskedtensor.core: MaskedTensor is_masked_tensor
-masked -> masked.maskedtensor.creation: as_masked_tensor masked_tensor
-masked.normalize -> masked._ops: log_softmax logaddexp normalize softmax softmin
-masked.reduce -> masked._ops: amax amin argmax argmin cumprod cumsum logsumexp mean median norm prod std sum var
-multiprocessing.sharing -> multiprocessing.reductions: init_reductions rebuild_storage_empty rebuild_storage_fd rebuild_tensor reduce_storage reduce_tensor
-nn.factory -> nn: factory_kwargs
-nn.linear_cross_entropy_options -> nn.modules.linear_cross_entropy_options: LinearCrossEntropyOptions
-nn.modules.backward_hooks -> utils.hooks: BackwardHook
-nn.modules.hooks -> nn.modules.module: register_module_backward_hook register_module_buffer_registration_hook register_module_forward_hook register_module_forward_pre_hook register_module_full_backward_hook register_module_full_backward_pre_hook register_module_module_registration_hook register_module_parameter_registration_hook
-nn.modules.multihead -> nn.modules.activation: MultiheadAttention
-nn.modules.state -> nn.modules.module: _WrappedHook
-op.lapack -> _C: LinAlgError
-ops.einsum -> functional: einsum
-ops.nested.container -> nested._internal.nested_tensor: NestedTensor
-optim._adafactor -> optim: Adafactor
-optim._muon -> optim: Muon
-optim._stateless -> optim: swap_in_optimizer_params_and_state
-optim.lr_scheduler.base -> optim.lr_scheduler: LRScheduler
-optim.lr_scheduler.combined -> optim.lr_scheduler: ChainedScheduler ReduceLROnPlateau SequentialLR
-optim.lr_scheduler.cycles -> optim.lr_scheduler: CosineAnnealingWarmRestarts CyclicLR OneCycleLR
-optim.lr_scheduler.decay -> optim.lr_scheduler: ConstantLR CosineAnnealingLR ExponentialLR LambdaLR LinearLR MultiStepLR MultiplicativeLR PolynomialLR StepLR
-package.reader -> package.package_importer: PackageImporter
-package.writer -> package.package_exporter: EmptyMatchError PackageExporter PackagingError PackagingErrorReason
-package.structure -> package.file_structure_representation: Directory
-package.patterns -> package.glob_group: GlobGroup
-package.reader -> package.analyze.is_from_package: is_from_package
-package.tracing -> package.analyze.trace_dependencies: trace_dependencies
-package.tracing -> package.analyze.find_first_use_of_broken_modules: find_first_use_of_broken_modules
-printing -> _tensor_str: set_printoptions
-promotion -> .: can_cast result_type promote_types
-serialization.allowed -> serialization: add_safe_globals clear_safe_globals get_safe_globals safe_globals
-serialization.locations -> serialization: StorageType default_restore_location location_tag normalize_storage_type register_package storage_to_tensor_type
-serialization.options -> serialization: LoadEndianness get_crc32_options get_default_load_endianness get_default_mmap_options set_crc32_options set_default_load_endianness set_default_mmap_options skip_data
-serialization.stand_ins -> nn.utils.spectral_norm: SpectralNormLoadStateDictPreHook SpectralNormStateDictHook
-serialization.read -> serialization: get_unsafe_globals_in_checkpoint load
-serialization.write -> serialization: save
-settings -> .: are_deterministic_algorithms_enabled get_deterministic_debug_mode get_float32_matmul_precision get_num_interop_threads is_deterministic_algorithms_warn_only_enabled is_warn_always_enabled set_deterministic_debug_mode set_float32_matmul_precision set_flush_denormal set_num_interop_threads set_warn_always use_deterministic_algorithms
-shape -> .: layout memory_format
-signal.windows -> signal.windows.windows: bartlett blackman cosine exponential gaussian general_cosine general_hamming hamming hann kaiser nuttall
-sparse -> sparse.semi_structured: SparseSemiStructuredTensor SparseSemiStructuredTensorCUSPARSELT SparseSemiStructuredTensorCUTLASS to_sparse_semi_structured
-streams -> .: Event Stream
-testing._file_check -> .: FileCheck
-utils.benchmark.compare -> utils.benchmark.utils.compare: Colorize Compare
-utils.benchmark.fuzzer -> utils.benchmark.utils.fuzzer: FuzzedParameter FuzzedTensor Fuzzer ParameterAlias
-utils.benchmark.fuzzer -> utils.benchmark.utils.sparse_fuzzer: FuzzedSparseTensor
-utils.benchmark.measurement -> utils.benchmark.utils.common: Measurement TaskSpec ordered_unique select_unit set_torch_threads trim_sigfig unit_to_english
-utils.benchmark.timing -> utils.benchmark.utils.timer: Language Timer timer
-utils.benchmark.timing -> utils.benchmark.utils.valgrind_wrapper.timer_interface: CallgrindStats CopyIfCallgrind FunctionCount FunctionCounts
-utils.checkpoint_policy -> utils.checkpoint: CheckpointPolicy SelectiveCheckpointContext create_selective_checkpoint_contexts
-utils.data.datapipes.iter.files -> utils.data.datapipes.iter.filelister: FileListerIterDataPipe
-utils.data.datapipes.iter.files -> utils.data.datapipes.iter.fileopener: FileOpenerIterDataPipe
-utils.data.datapipes.iter.files -> utils.data.datapipes.iter.streamreader: StreamReaderIterDataPipe
-utils.data.datapipes.iter.source -> utils.data.datapipes.iter.utils: IterableWrapperIterDataPipe
-utils.data.datapipes.map.steps -> utils.data.datapipes.map.grouping: BatcherMapDataPipe
-utils.data.datapipes.map.steps -> utils.data.datapipes.map.combining: ConcaterMapDataPipe ZipperMapDataPipe
-utils.data.datapipes.map.steps -> utils.data.datapipes.map.callable: MapperMapDataPipe
-utils.data.datapipes.map.steps -> utils.data.datapipes.map.utils: SequenceWrapperMapDataPipe
-utils.data.datapipes.map.steps -> utils.data.datapipes.map.combinatorics: ShufflerIterDataPipe
-xpu -> xpu.graphs: XPUGraph graph graph_pool_handle is_current_stream_capturing make_graphed_callables
-xpu -> xpu.memory: MemPool XPUPluggableAllocator change_current_allocator empty_cache get_per_process_memory_fraction max_memory_allocated max_memory_reserved mem_get_info memory_allocated memory_reserved memory_snapshot memory_stats memory_stats_as_nested_dict reset_accumulated_memory_stats reset_peak_memory_stats set_per_process_memory_fraction use_mem_pool
-xpu -> xpu.random: get_rng_state get_rng_state_all initial_seed manual_seed manual_seed_all seed seed_all set_rng_state set_rng_state_all
-xpu -> xpu.streams: Event Stream
-mtia -> mtia.memory: max_memory_allocated memory_allocated memory_stats reset_peak_memory_stats
-mtia -> mtia.mtia_graph: MTIAGraph graph graph_pool_handle
-mps -> mps.event: Event
-rare -> .: spmm dsmm saddmm smm hspmm hsmm sspaddmm resize_as_sparse_ from_file batch_norm_update_stats cudnn_is_acceptable is_vulkan_available init_num_threads set_anomaly_enabled sym_constrain_range sym_constrain_range_for_size sym_fresh_size thread_safe_generator Tag dequantize fake_quantize_per_tensor_affine fake_quantize_per_channel_affine conj_physical_ ccol_indices_copy col_indices_copy crow_indices_copy indices_copy row_indices_copy values_copy
-qschemes -> .: qscheme
-unbuilt -> .: FatalError JITException
-numa -> numa.binding: AffinityMode NumaOptions
-version -> torch_version: TorchVersion
-utils.model_zoo -> hub: load_url
-utils.naming -> utils: set_module
-utils.swapping -> utils: swap_tensors
-utils.tensorboard.images -> utils.tensorboard.summary: draw_boxes
-"""
-# Parts that PyTorch has nothing like: their definitions are never called by PyTorch's names.
-_INTERNAL = ("ops", "op", "loops", "codegen", "compat", "devices", "dispatch", "_C", "homes", "late", "disk_cache", "absent", "version", "unbuilt")
-
-# Packages that `compat` completes when a program imports them under the other name.
-_NOT_ALIASED = ("optim", "optim.lr_scheduler")
-
-
-def _read_rows() -> tuple[dict[str, dict[str, str]], dict[str, list[str]]]:
-    """(file -> name -> home, home -> files), all below the package."""
-    homes: dict[str, dict[str, str]] = {}
-    files: dict[str, list[str]] = {}
-    for row in _ROWS.strip().splitlines():
-        place, _, names = row.partition(": ")
-        file, _, home = place.partition(" -> ")
-        home = home.lstrip(".")
-        homes.setdefault(file, {}).update(dict.fromkeys(names.split(), home))
-        files.setdefault(home, []).append(file)
-    return homes, files
-
-
-_homes, _files = _read_rows()
-# Packages that only hold modules found elsewhere.
-_parents = {home[:at] for home in _files for at, sign in enumerate(home) if sign == "."}
-_settled: list[tuple[Any, str]] = []     # what was given a name that follows the package's, and where it lives below it
-_whole: set[str] = set()                 # modules of which every definition was settled
-shown = PACKAGE                          # the name the package goes by
+_homes: dict[str, dict[str, str]] = {}    # file -> name -> home, all below the package
+_files: dict[str, list[str]] = {}         # home -> files
+_parents: set[str] = set()                # packages that only hold modules found elsewhere
+_internal: tuple[str, ...] = ()           # parts whose definitions are never called by PyTorch's names
+_not_aliased: tuple[str, ...] = ()        # packages that `compat` completes when a program imports them under the other name
+_settled: list[tuple[Any, str]] = []      # what was given a name that follows the package's, and where it lives below it
+_whole: set[str] = set()                  # modules of which every definition was settled
+shown = PACKAGE                           # the name the package goes by
 
 
 def public_name(module: str) -> str:
@@ -189,7 +57,7 @@ def settle_module(module: ModuleType) -> None:
     """Settle what rows say of a module's definitions; under another name than the package's own, all of them."""
     path = module.__spec__.name[len(PACKAGE) + 1 :]
     rows = _homes.get(path, {})
-    is_wanted = shown != PACKAGE and path.partition(".")[0] not in _INTERNAL and path not in _whole
+    is_wanted = shown != PACKAGE and path.partition(".")[0] not in _internal and path not in _whole
     own = module.__spec__.name
     for name, value in tuple(vars(module).items()):
         if not (isinstance(value, type) or type(value) in (FunctionType, BuiltinFunctionType)):
@@ -209,7 +77,7 @@ def settle_module(module: ModuleType) -> None:
 
 def _rename(module: ModuleType, path: str) -> None:
     module.__name__ = f"{shown}.{path}" if path else shown
-    if path not in _NOT_ALIASED:     # where `pickle`, `typing` and `inspect` look for a definition's module
+    if path not in _not_aliased:     # where `pickle`, `typing` and `inspect` look for a definition's module
         sys.modules.setdefault(module.__name__, module)
 
 
@@ -272,7 +140,16 @@ class HomesFinder:
         return spec
 
 
-def install() -> None:
-    """Settle the modules of the package from now on."""
+def install(rows: str, internal: tuple[str, ...] = (), not_aliased: tuple[str, ...] = ()) -> None:
+    """Settle the modules of the package from now on, as `rows` say: `file -> module: names`, one row a line (see `home_rows`)."""
+    global _internal, _not_aliased
+    for row in rows.strip().splitlines():
+        place, _, names = row.partition(": ")
+        file, _, home = place.partition(" -> ")
+        home = home.lstrip(".")
+        _homes.setdefault(file, {}).update(dict.fromkeys(names.split(), home))
+        _files.setdefault(home, []).append(file)
+    _parents.update(home[:at] for home in _files for at, sign in enumerate(home) if sign == ".")
+    _internal, _not_aliased = internal, not_aliased
     if not any(isinstance(finder, HomesFinder) for finder in sys.meta_path):
         sys.meta_path.insert(0, HomesFinder())

@@ -1,16 +1,25 @@
-"""Names that arrive late: what a package offers, imported when first used.
+"""Names that arrive late: what a package offers, and what upper layers provide to lower ones, imported when first used.
 
 Enters: the package's globals, and which of its files has each name. Leaves: `__getattr__` and `__dir__` for it, so that
 `package.name`, `from package import name` and (with `__all__`) `import *` work as if everything had been imported at the
 start. Refuses: names that nobody has, with Python's usual error.
 
     __getattr__, __dir__ = late.names(globals(), {"Function": "function", "gradgradcheck": "gradcheck"}, files=("gradcheck",))
+
+A lower layer that needs something from above asks for a role (`late.provided("Parameter")`) and knows nothing of who plays it;
+`wiring.py`, above both, registers who does.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
+from typing import Any
+
+_ROOT = __name__.partition(".")[0]
+_providers: dict[str, tuple[str, str]] = {}      # role -> (file below the package, name in it)
+_provided: dict[str, Any] = {}
 
 
 def names(package: dict, sources: Mapping[str, str], files: Iterable[str] = (), rest: Sequence[str] = ()) -> tuple[Callable, Callable]:
@@ -55,3 +64,26 @@ def rest(module: str, source: str) -> Callable:
         return getattr(import_module(source), name)
 
     return get
+
+
+def provide(providers: Mapping[str, str]) -> None:
+    """Say who plays which role: role -> `file:name`, the file below the package (itself: ""); without a name, the module."""
+    for role, place in providers.items():
+        file, _, name = place.partition(":")
+        _providers[role] = (file, name)
+
+
+def provided(role: str) -> Any:
+    """What an upper layer registered for `role`, imported at its first use. Refuses roles that nobody plays."""
+    if role not in _provided:
+        if role not in _providers:
+            raise LookupError(f"late: expected somebody to provide {role!r}, got nobody. Register it in {_ROOT}/wiring.py.")
+        file, name = _providers[role]
+        module = import_module(f"{_ROOT}.{file}".rstrip("."))
+        _provided[role] = getattr(module, name) if name else module
+    return _provided[role]
+
+
+def is_loaded(role: str) -> bool:
+    """Whether whoever plays `role` was imported already: if not, nothing of its making exists."""
+    return role in _providers and f"{_ROOT}.{_providers[role][0]}" in sys.modules

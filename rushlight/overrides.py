@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import sys
 import threading
 import types
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from . import _C
+from . import _C, late
 from ._C import Tensor
 from .autograd.backward import tensor_backward as plain_backward
 from .dispatch.dispatcher import ask_overrides, flat, overloaded_types
@@ -147,7 +146,7 @@ _SPACES = ("", "functional", "nn.functional", "linalg", "fft", "special")
 
 
 def _package() -> Any:
-    return sys.modules[__name__.partition(".")[0]]
+    return late.provided("package")
 
 
 def get_ignored_functions() -> set[Callable]:

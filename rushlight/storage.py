@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from importlib import import_module
 from io import BytesIO
 from typing import Any
 from weakref import finalize
 
-from . import _C
+from . import _C, late
 from ._C import Tensor, UntypedStorage
 
 # The names storages of one dtype have, in Python and in files. Newer dtypes have none: their storages are saved as bytes.
@@ -76,7 +75,7 @@ def _reduce_storage(self: UntypedStorage, protocol: int = 4) -> tuple:
 
 def _load_from_bytes(data: bytes) -> Any:
     """A storage that PyTorch pickled by itself: inside is a file of the old format."""
-    return import_module(".serialization", __package__).load(BytesIO(data), weights_only=False)
+    return late.provided("load")(BytesIO(data), weights_only=False)
 
 
 def deepcopy_storage(self: UntypedStorage, memo: dict) -> UntypedStorage:

@@ -101,3 +101,68 @@ def test_test_files_of_one_name_are_reported(checker, capsys):
     checker.write({"tests/a/test_modes.py": "", "tests/b/test_modes.py": ""})
     assert checker.main() == 1
     assert "same name" in capsys.readouterr().out
+
+
+# --- imports that hide --------------------------------------------------------------------------------------------------
+
+HIDDEN_WAYS = {
+    "relative name": "from importlib import import_module\ndef later():\n    return import_module('..ops.trig', __package__)\n",
+    "relative to the root": "import importlib\ndef later():\n    importlib.import_module('.ops.trig', __name__.partition('.')[0])\n",
+    "dunder import": "def later():\n    __import__('rushlight.ops.trig')\n",
+    "f-string": "import importlib\ndef later():\n    importlib.import_module(f\"{__name__.partition('.')[0]}.ops.trig\")\n",
+    "string from a table": "import importlib\nTABLE = {'sin': 'trig'}\ndef later(name):\n    importlib.import_module(f'rushlight.ops.{TABLE[name]}')\n",
+    "whole names in a table": "import importlib\nTABLE = {'sin': 'rushlight.ops.trig'}\ndef later(name):\n    importlib.import_module(TABLE[name])\n",
+    "sys.modules": "import sys\ndef later():\n    return sys.modules['rushlight.ops.trig']\n",
+    "sys.modules.get": "import sys\nPACKAGE = __name__.rpartition('.loops')[0]\ndef later():\n    return sys.modules.get(f'{PACKAGE}.ops.trig')\n",
+    "asked of sys.modules": "import sys\ndef is_there():\n    return 'rushlight.ops.trig' in sys.modules\n",
+    "late rest": "from .. import late\n__getattr__ = late.rest(__name__, 'rushlight.ops.trig')\n",
+    "late table": "from .. import late\nTABLE = {'sin': 'ops.trig:sin'}\nlate.provide(TABLE)\n",
+}
+
+
+@pytest.mark.parametrize("way", HIDDEN_WAYS)
+def test_hidden_upward_import_is_reported(checker, capsys, way):
+    checker.write({"rushlight/late.py": "", "rushlight/ops/__init__.py": "", "rushlight/ops/trig.py": "", "rushlight/loops/expr.py": HIDDEN_WAYS[way]})
+    assert checker.main() == 1
+    assert "rushlight.loops.expr imports rushlight.ops, which is not below it" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("hidden", [
+    "def later():\n    from . import a\n",
+    "def later():\n    from .a import thing\n",
+    "from importlib import import_module\ndef later():\n    return import_module('.a', __package__)\n",
+    "import sys\ndef later():\n    return sys.modules[f'{__package__}.a']\n",
+    "from .. import late\n__getattr__, __dir__ = late.names(globals(), {'thing': 'a'})\n",
+])
+def test_hidden_circle_is_reported(checker, capsys, hidden):
+    """a -> b -> c at the head of the files, and c back to a where nobody looks."""
+    checker.write({"rushlight/late.py": "", "rushlight/loops/__init__.py": "", "rushlight/loops/a.py": "from . import b\nthing = 1\n",
+                   "rushlight/loops/b.py": "from . import c\n", "rushlight/loops/c.py": hidden, "rushlight/loops/apart.py": "from . import a\n"})
+    assert checker.main() == 1
+    shown = capsys.readouterr().out
+    assert "import cycle of 3 files: rushlight.loops.a, rushlight.loops.b, rushlight.loops.c\n" in shown
+    assert "rushlight.loops.c -> rushlight.loops.a (" in shown and "apart" not in shown
+
+
+def test_circle_through_the_face_of_a_package_is_reported(checker, capsys):
+    """Importing a file of another package runs that package's __init__, and all that it imports."""
+    checker.write({"rushlight/nn/__init__.py": "", "rushlight/nn/modules/__init__.py": "from . import rnn\n", "rushlight/nn/modules/rnn.py": "from ..utils import packing\n",
+                   "rushlight/nn/utils/__init__.py": "from . import prune\n", "rushlight/nn/utils/packing.py": "", "rushlight/nn/utils/prune.py": "from ..modules import rnn\n"})
+    assert checker.main() == 1
+    assert "import cycle" in capsys.readouterr().out
+
+
+def test_circle_for_types_only_is_accepted(checker, capsys):
+    text = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from . import a\n"
+    checker.write({"rushlight/loops/__init__.py": "", "rushlight/loops/a.py": "from . import b\n", "rushlight/loops/b.py": text})
+    assert checker.main() == 0, capsys.readouterr().out
+
+
+def test_words_of_docstrings_are_no_imports(checker, capsys):
+    text = '"""Nothing of ops here."""\nimport importlib\ndef load(name):\n    """ops, for example"""\n    importlib.import_module(f"rushlight.{name}")\n'
+    checker.write({"rushlight/ops/__init__.py": "", "rushlight/loops/expr.py": text})
+    assert checker.main() == 0, capsys.readouterr().out
+
+
+def test_allowed_import_needs_a_reason(checker):
+    assert all(isinstance(reason, str) and len(reason) > 20 for reason in checker.ALLOWED.values())

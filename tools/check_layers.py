@@ -4,6 +4,10 @@ Enters: the source tree (nothing is imported or run; files are parsed). Leaves: 
 stdout and a non-zero exit status, or a line saying what was checked. It refuses to guess: a new top-level
 module of the package must be given its place in `LAYERS` below.
 
+An import counts wherever it stands: at the head of a file, in a function, or as a string (`import_module(".x", __package__)`,
+`late` tables, `sys.modules["..."]`); those for the type checker alone do not. Lower layers get what they need from above by
+registration: see `late.provided` and rushlight/wiring.py.
+
     python tools/check_layers.py            check this tree
     python tools/check_layers.py --graph    print the package-level import graph instead
 """
@@ -11,6 +15,7 @@ module of the package must be given its place in `LAYERS` below.
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -78,8 +83,9 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("distributed", "cuda", "mps", "xpu", "mtia"),
     ("ao",),
     ("export", "onnx", "serve", "lazy", "jit", "quantization", "profiler", "package"),
-    ("",),
     ("compat",),
+    ("home_rows", "wiring"),
+    ("",),
     ("demo", "__main__"),
 )
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
@@ -90,19 +96,26 @@ PUBLIC_NAMES = {"rushlight/utils", "rushlight/nn/utils", "rushlight/nn/modules/u
                 "rushlight/distributions/utils", "tests/utils", "rushlight/cuda/amp/common",
                 "rushlight/fx/passes/utils", "rushlight/fx/passes/utils/common", "rushlight/fx/passes/dialect/common"}
 
+# Imports that may point up or close a circle, each with its reason. (from, to) -> why.
+ALLOWED: dict[tuple[str, str], str] = {}
+
 # Start-up budget: `import rushlight` must not load these, so nothing it reaches may import them eagerly.
 HEAVY = {"numpy", "llvmlite", "scipy_openblas64", "hypothesis", "torch"}
 
 
 @dataclass(frozen=True)
 class Import:
-    """One import of `target` (a dotted module name) by `module`; `eager` when it runs at import time."""
+    """One import of `target` (a dotted module name) by `module`; `eager` when it runs at import time.
+
+    `hidden` says how it escapes a reader of the file's head, if it does: "in a function", "by name", "late", "sys.modules".
+    """
 
     module: str
     target: str
     path: Path
     line: int
     eager: bool
+    hidden: str = ""
 
 
 def module_name(path: Path) -> str:
@@ -116,42 +129,167 @@ def is_type_checking(node: ast.If) -> bool:
     return ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING")
 
 
-def targets_of(node: ast.AST, module: str, is_package: bool, known: set[str]) -> list[str]:
-    """Dotted names of the modules that an import statement (or `import_module("...")` call) loads."""
-    if isinstance(node, ast.Import):
-        return [alias.name for alias in node.names]
-    if isinstance(node, ast.ImportFrom):
-        base = node.module or ""
-        if node.level:
-            package = module.split(".") if is_package else module.split(".")[:-1]
-            package = package[: len(package) - (node.level - 1)]
-            base = ".".join([*package, base]) if base else ".".join(package)
+@dataclass
+class Source:
+    """One parsed file: what its names mean, as far as that can be known without running it."""
+
+    path: Path
+    module: str
+    tree: ast.Module
+    assigned: dict[str, ast.expr]      # names given a value at the top of the file
+    borrowed: dict[str, tuple[str, str]]   # names imported at the top: (module, its name there)
+
+    @property
+    def package(self) -> str:
+        return self.module if self.path.name == "__init__.py" else self.module.rpartition(".")[0]
+
+
+def read_source(path: Path) -> Source:
+    source = Source(path, module_name(path), ast.parse(path.read_text(encoding="utf-8"), str(path)), {}, {})
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.ImportFrom):
+            base = absolute("." * node.level + (node.module or ""), source.package)
+            source.borrowed.update({alias.asname or alias.name: (base, alias.name) for alias in node.names})
+    for node in source.tree.body:
+        if isinstance(node, ast.Assign):
+            source.assigned.update({target.id: node.value for target in node.targets if isinstance(target, ast.Name)})
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value is not None:
+            source.assigned[node.target.id] = node.value
+    return source
+
+
+def absolute(name: str, package: str) -> str:
+    """`..nn.parameter` seen from `package`, as a full name."""
+    dots = len(name) - len(name.lstrip("."))
+    if not dots:
+        return name
+    parts = package.split(".")
+    return ".".join([*parts[: len(parts) - (dots - 1)], *filter(None, [name[dots:]])])
+
+
+class Tree:
+    """All files of the package, and what they import: by statement, or by a name that is a string."""
+
+    def __init__(self, sources: list[Source]) -> None:
+        self.sources = {source.module: source for source in sources}
+
+    def find(self, source: Source, name: str) -> tuple[Source, ast.expr] | None:
+        """The value given to a name at the top of `source`, or of the file it was imported from."""
+        if name in source.assigned:
+            return source, source.assigned[name]
+        module, there = source.borrowed.get(name, ("", ""))
+        other = self.sources.get(module)
+        return self.find(other, there) if other is not None and other is not source else None
+
+    def text(self, node: ast.expr, source: Source) -> str:
+        """A string expression as a pattern: what is only known to the running program is `*`."""
+        match node:
+            case ast.Constant(value=str(value)):
+                return value
+            case ast.Name(id="__name__"):
+                return source.module
+            case ast.Name(id="__package__"):
+                return source.package
+            case ast.Name(id=name):
+                found = self.find(source, name)
+                return self.text(found[1], found[0]) if found else "*"
+            case ast.JoinedStr(values=values):
+                return "".join(self.text(value, source) for value in values)
+            case ast.FormattedValue(value=value):
+                return self.text(value, source)
+            case ast.BinOp(left=left, op=ast.Add(), right=right):
+                return self.text(left, source) + self.text(right, source)
+            case ast.Subscript(value=ast.Call(func=ast.Attribute(value=value, attr="partition" | "rpartition" | "split" as cut), args=[ast.Constant(value=str(mark))]), slice=ast.Constant(value=0)):
+                return getattr(self.text(value, source), cut)(mark)[0]
+            case ast.Call(func=ast.Attribute(value=value, attr="rstrip" | "removeprefix" | "removesuffix")):
+                return self.text(value, source)
+        return "*"
+
+    def words(self, node: ast.AST, source: Source, seen: frozenset = frozenset()) -> set[str]:
+        """Every word of every string in an expression, tables that it names included."""
+        found: set[str] = set()
+        for part in ast.walk(node):
+            if isinstance(part, ast.Constant) and isinstance(part.value, str):
+                found.update(part.value.split())
+            elif isinstance(part, ast.Name) and (source.module, part.id) not in seen:
+                table = self.find(source, part.id)
+                if table:
+                    found |= self.words(table[1], table[0], seen | {(source.module, part.id)})
+        return found
+
+    def matching(self, pattern: str, source: Source) -> list[str]:
+        """The modules that a pattern can mean: what stands for its `*` must be written somewhere in the file."""
+        if "*" not in pattern:
+            return [pattern]
+        prose = {node.value for node in ast.walk(source.tree) if isinstance(node, ast.Expr)}     # docstrings
+        said = {word for node in ast.walk(source.tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)
+                and node not in prose for word in node.value.split()}
+        if pattern == "*":
+            return [module for module in sorted(self.sources) if module in said and "." in module]
+        shape = re.compile(re.escape(pattern).replace(r"\*", r"([\w.]+)"))
+        matches = ((module, shape.fullmatch(module)) for module in sorted(self.sources))
+        return [module for module, match in matches if match and said.issuperset(match.groups())]
+
+    def named(self, node: ast.Call | ast.Subscript | ast.Compare, source: Source) -> tuple[list[str], str]:
+        """The modules that a call loads by name, and how: import_module, `late` tables, sys.modules."""
+        if isinstance(node, ast.Subscript):
+            is_table = ast.unparse(node.value).endswith("sys.modules") and isinstance(node.ctx, ast.Load)
+            return (self.ours(self.text(node.slice, source), source), "sys.modules") if is_table else ([], "")
+        if isinstance(node, ast.Compare):
+            is_table = isinstance(node.ops[0], ast.In | ast.NotIn) and ast.unparse(node.comparators[0]).endswith("sys.modules")
+            return (self.ours(self.text(node.left, source), source), "sys.modules") if is_table else ([], "")
+        called = ast.unparse(node.func).removeprefix("_")
+        last = ast.unparse(node.func).rpartition(".")[2]
+        if not node.args:
+            return [], ""
+        if last in ("import_module", "__import__") and "self." not in called and "importer." not in called:
+            where = self.text(node.args[1], source) if len(node.args) > 1 else source.package
+            pattern = self.text(node.args[0], source)
+            return self.matching(absolute(pattern, where), source), "by name"
+        if called == "late.names":
+            words = {word for arg in (*node.args[1:], *(keyword.value for keyword in node.keywords)) for word in self.words(arg, source)}
+            return [name for word in sorted(words) if (name := f"{source.package}.{word}") in self.sources], "late"
+        if called == "late.provide":
+            files = {word.partition(":")[0] for word in self.words(node.args[0], source)}
+            return [name for file in sorted(files) if (name := f"{PACKAGE}.{file}") in self.sources], "late"
+        if called == "late.rest":
+            return [self.text(node.args[1], source)], "late"
+        if called.endswith("sys.modules.get"):
+            return self.ours(self.text(node.args[0], source), source), "sys.modules"
+        return [], ""
+
+    def ours(self, pattern: str, source: Source) -> list[str]:
+        return [name for name in self.matching(pattern, source) if name.split(".")[0] == PACKAGE and name != source.module]
+
+    def stated(self, node: ast.Import | ast.ImportFrom, source: Source) -> list[str]:
+        """The modules that an import statement loads."""
+        if isinstance(node, ast.Import):
+            return [alias.name for alias in node.names]
+        base = absolute("." * node.level + (node.module or ""), source.package)
         # `from package import submodule` depends on the submodule, not on everything the package holds.
         names = [f"{base}.{alias.name}" for alias in node.names]
-        return [name if name in known or name == f"{PACKAGE}._C" else base for name in names]
-    if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in ("import_module", "__import__"):
-        if node.args and isinstance(node.args[0], ast.Constant) and isinstance(node.args[0].value, str):
-            name = node.args[0].value
-            return [] if name.startswith(".") else [name]
-    return []
+        return [name if name in self.sources or name == f"{PACKAGE}._C" else base for name in names]
 
+    def imports_of(self, source: Source) -> Iterator[Import]:
+        """Every import in a file, those for the type checker alone left out."""
 
-def imports_of(path: Path, known: set[str]) -> Iterator[Import]:
-    """Every import in `path`, those for the type checker alone left out."""
-    module, is_package = module_name(path), path.name == "__init__.py"
+        def visit(node: ast.AST, eager: bool) -> Iterator[Import]:
+            targets, hidden = [], ""
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                targets, hidden = self.stated(node, source), "" if eager else "in a function"
+            elif isinstance(node, ast.Call | ast.Subscript | ast.Compare):
+                targets, hidden = self.named(node, source)
+            for target in dict.fromkeys(targets):
+                yield Import(source.module, target, source.path, node.lineno, eager and hidden in ("", "by name"), hidden)
+            if isinstance(node, ast.If) and is_type_checking(node):
+                children: list[ast.AST] = list(node.orelse)
+            else:
+                children = list(ast.iter_child_nodes(node))
+            inside = eager and not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+            for child in children:
+                yield from visit(child, inside)
 
-    def visit(node: ast.AST, eager: bool) -> Iterator[Import]:
-        for target in dict.fromkeys(targets_of(node, module, is_package, known)):
-            yield Import(module, target, path, node.lineno, eager)
-        if isinstance(node, ast.If) and is_type_checking(node):
-            children: list[ast.AST] = list(node.orelse)
-        else:
-            children = list(ast.iter_child_nodes(node))
-        inside = eager and not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
-        for child in children:
-            yield from visit(child, inside)
-
-    yield from visit(ast.parse(path.read_text(encoding="utf-8"), str(path)), True)
+        yield from visit(source.tree, True)
 
 
 def layer_of(module: str) -> str:
@@ -166,7 +304,7 @@ def place(path: Path, line: int = 0) -> str:
 
 def check_direction(imports: list[Import]) -> Iterator[str]:
     for entry in imports:
-        if entry.target.split(".")[0] != PACKAGE:
+        if entry.target.split(".")[0] != PACKAGE or (entry.module, entry.target) in ALLOWED:
             continue
         here, there = layer_of(entry.module), layer_of(entry.target)
         if here not in RANK:
@@ -176,7 +314,8 @@ def check_direction(imports: list[Import]) -> Iterator[str]:
             there = ""
         if here != there and RANK[there] >= RANK[here]:
             shown = f"{PACKAGE}.{there}" if there else PACKAGE
-            yield f"{place(entry.path, entry.line)}: {entry.module} imports {shown}, which is not below it"
+            how = f" ({entry.hidden})" if entry.hidden else ""
+            yield f"{place(entry.path, entry.line)}: {entry.module} imports {shown}, which is not below it{how}"
 
 
 def check_declared(modules: dict[str, Path]) -> Iterator[str]:
@@ -184,26 +323,67 @@ def check_declared(modules: dict[str, Path]) -> Iterator[str]:
         yield f"{PACKAGE}/{layer}: not in LAYERS. Give it a place in tools/check_layers.py."
 
 
+def circles(edges: dict[str, set[str]]) -> list[list[str]]:
+    """The strongly connected components of more than one module (Tarjan's algorithm, without recursion)."""
+    number: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    on_stack: set[str] = set()
+    found: list[list[str]] = []
+    for root in sorted(edges):
+        if root in number:
+            continue
+        work = [(root, iter(sorted(edges[root])))]
+        number[root] = low[root] = len(number)
+        stack.append(root)
+        on_stack.add(root)
+        while work:
+            module, rest = work[-1]
+            for target in rest:
+                if target not in number:
+                    number[target] = low[target] = len(number)
+                    stack.append(target)
+                    on_stack.add(target)
+                    work.append((target, iter(sorted(edges[target]))))
+                    break
+                if target in on_stack:
+                    low[module] = min(low[module], number[target])
+            else:
+                work.pop()
+                if work:
+                    low[work[-1][0]] = min(low[work[-1][0]], low[module])
+                if low[module] == number[module]:
+                    at = stack.index(module)
+                    members, stack[at:] = stack[at:], []
+                    on_stack.difference_update(members)
+                    if len(members) > 1:
+                        found.append(sorted(members))
+    return found
+
+
 def check_cycles(imports: list[Import], modules: dict[str, Path]) -> Iterator[str]:
-    """Cycles among modules that import each other while loading."""
+    """Files that import each other, however late: each circle once, with the imports that make it.
+
+    Importing a.b.c from outside a.b also runs a.b, so that is an edge too.
+    """
     edges: dict[str, set[str]] = {module: set() for module in modules}
+    lines: dict[tuple[str, str], Import] = {}
     for entry in imports:
-        if entry.eager and entry.target in modules and entry.target != entry.module:
-            edges[entry.module].add(entry.target)
-    settled: set[str] = set()
-
-    def walk(module: str, trail: list[str]) -> Iterator[str]:
-        if module in trail:
-            yield "import cycle: " + " -> ".join([*trail[trail.index(module) :], module])
-            return
-        if module in settled:
-            return
-        for target in sorted(edges[module]):
-            yield from walk(target, [*trail, module])
-        settled.add(module)
-
-    for module in sorted(edges):
-        yield from walk(module, [])
+        parts = entry.target.split(".")
+        for length in range(2, len(parts) + 1):
+            name = ".".join(parts[:length])
+            if (length < len(parts) and f"{entry.module}.".startswith(f"{name}.")) or name == entry.module:
+                continue
+            if name in modules and (entry.module, name) not in ALLOWED:
+                edges[entry.module].add(name)
+                lines.setdefault((entry.module, name), entry)
+        if entry.target == PACKAGE != entry.module and (entry.module, PACKAGE) not in ALLOWED:
+            edges[entry.module].add(PACKAGE)
+            lines.setdefault((entry.module, PACKAGE), entry)
+    for members in circles(edges):
+        inside = [(target, lines[module, target]) for module in members for target in sorted(edges[module]) if target in members]
+        yield f"import cycle of {len(members)} files: {', '.join(members)}\n" + "\n".join(
+            f"    {place(entry.path, entry.line)}: {entry.module} -> {target}{f' ({entry.hidden})' if entry.hidden else ''}" for target, entry in inside)
 
 
 def check_start_up(imports: list[Import], modules: dict[str, Path]) -> Iterator[str]:
@@ -264,7 +444,8 @@ def print_graph(imports: list[Import]) -> None:
 
 def main() -> int:
     modules = {module_name(path): path for path in (ROOT / PACKAGE).rglob("*.py") if "__pycache__" not in path.parts}
-    imports = [entry for path in modules.values() for entry in imports_of(path, set(modules))]
+    tree = Tree([read_source(path) for path in modules.values()])
+    imports = [entry for source in tree.sources.values() for entry in tree.imports_of(source)]
     if "--graph" in sys.argv:
         print_graph(imports)
         return 0
@@ -273,7 +454,7 @@ def main() -> int:
     for problem in dict.fromkeys(problems):
         print(problem)
     if not problems:
-        print(f"check_layers: {len(modules)} modules, {len(imports)} imports, no violations")
+        print(f"check_layers: {len(modules)} modules, {len(imports)} imports, no circles, no upward imports, no violations")
     return 1 if problems else 0
 
 

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from .. import _C
+from .. import _C, late
 from .hooks import RemovableHandle
 
 
@@ -168,7 +168,5 @@ def region_activation_memory_budget(budget: float) -> Any:
 
 def __getattr__(name: str) -> Any:
     if name == "allow_mutation_on_saved_tensors":
-        from .mutation import allow_mutation_on_saved_tensors
-
-        return allow_mutation_on_saved_tensors
+        return late.provided(name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

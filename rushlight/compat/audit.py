@@ -16,6 +16,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import ModuleType
 
+from .. import late
+
 MISSING = object()
 
 
@@ -63,7 +65,7 @@ def _chain(node: ast.AST) -> list[str]:
 
 def find(name: str) -> object:
     """What a dotted `torch` name is here, or MISSING. Beyond a class or function, attributes are not followed."""
-    found: object = importlib.import_module("rushlight")
+    found: object = late.provided("package")
     path = "rushlight"
     for part in name.split(".")[1:]:
         if not isinstance(found, ModuleType):

@@ -7,12 +7,13 @@ needs a device raises AssertionError as PyTorch does, since programs catch that 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal
 
 from .. import _C, late
 from ..absent import absent_names
 from ..legacy import cuda_types
 from ..storage import cuda_storages
+from .no_device import _needs_device, _no_device
 
 OutOfMemoryError = _C.OutOfMemoryError
 default_generators: tuple[Any, ...] = ()
@@ -30,10 +31,6 @@ class DeferredCudaCallError(Exception):
 
 class AcceleratorError(RuntimeError):
     """A device reported an error."""
-
-
-def _no_device(what: str) -> NoReturn:
-    raise AssertionError(f"cuda.{what}: Torch not compiled with CUDA enabled: this build of Rushlight has no CUDA devices")
 
 
 def is_available() -> bool:
@@ -197,16 +194,6 @@ def stream(stream: Any) -> StreamContext:
     return StreamContext(stream)
 
 
-def _needs_device(name: str, module: str = __name__) -> Any:
-    def refuse(*args: Any, **kwargs: Any) -> NoReturn:
-        _no_device(name)
-
-    refuse.__name__ = refuse.__qualname__ = name
-    refuse.__module__ = module
-    refuse.__doc__ = f"Needs a CUDA device, of which there is none: raises AssertionError. ({name})"
-    return refuse
-
-
 _DEVICE_FUNCTIONS = (
     "init _lazy_init current_device set_device synchronize current_stream default_stream set_stream get_device_name get_device_capability "
     "get_device_properties get_rng_state set_rng_state initial_seed mem_get_info memory_summary memory_snapshot reset_peak_memory_stats "
@@ -216,7 +203,7 @@ _DEVICE_FUNCTIONS = (
     "caching_allocator_disabled caching_allocator_enable change_current_allocator check_error current_solver_handle device_memory_used "
     "get_per_process_memory_fraction get_stream_from_external reset_accumulated_host_memory_stats reset_peak_host_memory_stats"
 )
-globals().update({name: _needs_device(name) for name in _DEVICE_FUNCTIONS.split()})
+globals().update({name: _needs_device(name, __name__) for name in _DEVICE_FUNCTIONS.split()})
 globals().update(absent_names("torch.cuda", "there is no CUDA device support yet",
                               "CUDAGraph CUDAPluggableAllocator Event ExternalStream GreenContext MemPool Stream graph use_mem_pool"))
 

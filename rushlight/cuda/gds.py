@@ -1,7 +1,7 @@
 """`torch.cuda.gds`: files read straight into a GPU. There is no CUDA device: using a name says so."""
 
 from ..absent import absent_names
-from . import _needs_device
+from .no_device import _needs_device
 
 NAMES = "gds_register_buffer gds_deregister_buffer"
 globals().update({name: _needs_device(name, __name__) for name in NAMES.split()})

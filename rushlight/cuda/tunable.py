@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import _needs_device
+from .no_device import _needs_device
 
 __all__ = [
     "enable", "get_filename", "get_max_tuning_duration", "get_max_tuning_iterations", "get_results", "get_rotating_buffer_size", "get_validators",

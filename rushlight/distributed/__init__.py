@@ -8,6 +8,7 @@ from __future__ import annotations
 from .. import late
 from ..absent import absent_names
 from . import rpc  # noqa: F401
+from .device_mesh import DeviceMesh, init_device_mesh  # noqa: F401
 
 
 class DistError(RuntimeError):
@@ -46,11 +47,11 @@ def is_backend_available(backend: str) -> bool:
 
 
 _NAMES = (
-    "AllreduceOptions Backend BackendConfig DeviceMesh FileStore GradBucket GroupMember HashStore P2POp PrefixStore ProcessGroup ReduceOp Store "
+    "AllreduceOptions Backend BackendConfig FileStore GradBucket GroupMember HashStore P2POp PrefixStore ProcessGroup ReduceOp Store "
     "TCPStore Work all_gather all_gather_into_tensor all_gather_object all_reduce all_to_all all_to_all_single barrier batch_isend_irecv broadcast "
     "broadcast_object_list destroy_process_group gather gather_object get_backend get_rank get_world_size get_process_group_ranks group "
-    "init_device_mesh init_process_group irecv isend monitored_barrier new_group new_subgroups recv recv_object_list reduce reduce_scatter "
+    "init_process_group irecv isend monitored_barrier new_group new_subgroups recv recv_object_list reduce reduce_scatter "
     "reduce_scatter_tensor scatter scatter_object_list send send_object_list"
 )
 globals().update(absent_names("torch.distributed", "running over several processes is not written yet (distributed.is_available() is False)", _NAMES))
-__getattr__, __dir__ = late.names(globals(), {}, ("device_mesh", "optim"))
+__getattr__, __dir__ = late.names(globals(), {}, ("optim",))

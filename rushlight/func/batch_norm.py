@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from .. import late
+
 
 def replace_all_batch_norm_modules_(root: Any) -> Any:
     """Take the running statistics from every batch norm of a module, in place: each call normalises by its own batch."""
-    from importlib import import_module
-
-    kind = import_module("..nn.modules.batchnorm", __package__)._BatchNorm
+    kind = late.provided("_BatchNorm")
     for layer in root.modules():
         if isinstance(layer, kind):
             layer.running_mean = layer.running_var = layer.num_batches_tracked = None

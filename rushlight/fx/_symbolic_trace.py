@@ -36,10 +36,10 @@ from .patching import (
     _new_patcher,
     _patch_wrapped_functions,
     _Patcher,
-    _wrapped_fns_to_patch,
 )
 from .proxy import ParameterProxy, Proxy, Scope, ScopeContextManager, TracerBase
 from .spelling import PACKAGE
+from .wrapping import _wrapped_fns_to_patch, wrap
 
 __all__ = ["PH", "PHBase", "PHWithMeta", "ProxyableClassMeta", "Tracer", "_create_wrapped_func", "_find_proxy", "_wrapped_fns_to_patch",
            "is_fx_symbolic_tracing", "is_fx_tracing", "symbolic_trace", "wrap"]  # fmt: skip
@@ -376,18 +376,6 @@ def _tensor_attributes(module: Module, prefix: str) -> Iterable[tuple[str, Any]]
             yield prefix + name, value
     for name, child in module.named_children():
         yield from _tensor_attributes(child, f"{prefix}{name}.")
-
-
-def wrap(fn_or_name: str | Callable) -> str | Callable:
-    """At a module's top level: record calls of this function (or builtin, by name) as one node instead of tracing through."""
-    if not callable(fn_or_name) and not isinstance(fn_or_name, str):
-        raise RuntimeError("wrap: expected a callable or the name of one")
-    name = fn_or_name.__name__ if callable(fn_or_name) else fn_or_name
-    caller = inspect.currentframe().f_back
-    if caller.f_code.co_name != "<module>":
-        raise NotImplementedError("wrap: call it at module level, outside any function")
-    _wrapped_fns_to_patch[id(caller.f_globals), name] = caller.f_globals
-    return fn_or_name
 
 
 def symbolic_trace(root: Module | Callable[..., Any], concrete_args: dict[str, Any] | None = None) -> GraphModule:

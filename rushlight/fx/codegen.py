@@ -28,6 +28,7 @@ from . import _pytree as fx_pytree
 from .node import Node
 from .spelling import is_ours, package, qualified_name, type_text, value_text
 from .tensor_type import TensorType
+from .wrapping import wrap
 
 TransformCodeFunc = Callable[[list[str]], list[str]]
 
@@ -436,7 +437,7 @@ class CodeGen:
         body = writer.body or ["pass\n"]
         wraps = ""
         if writer.wrapped:
-            wrap_name = writer.add_global("wrap", _wrap_function())
+            wrap_name = writer.add_global("wrap", wrap)
             wraps = "\n".join(f'{wrap_name}("{name}")' for name in writer.wrapped)
         if self._body_transformer is not None:
             body = self._body_transformer(body)
@@ -454,13 +455,6 @@ class CodeGen:
                 lines.append(line)
         code = "\n".join("    " + line for line in "\n".join(lines).lstrip("\n").split("\n"))
         return PythonCode(f"\n{wraps}\n\n{prologue}\n{code}", writer.globals, numbers, wraps.count("\n") + 4)
-
-
-def _wrap_function() -> Callable:
-    """`fx.wrap`, as a function generated code can call at its top level."""
-    from ._symbolic_trace import wrap
-
-    return wrap
 
 
 class _PyTreeCodeGen(CodeGen):

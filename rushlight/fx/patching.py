@@ -16,10 +16,9 @@ from .. import _C
 from ..nn import Module
 from .node import map_aggregate
 from .proxy import Proxy
+from .wrapping import _wrapped_fns_to_patch, _wrapped_methods_to_patch
 
 _ABSENT = object()
-_wrapped_fns_to_patch: dict[tuple[int, str], dict[str, Any]] = {}
-_wrapped_methods_to_patch: list[tuple[type, str]] = []
 
 
 class _Patcher:

@@ -12,14 +12,12 @@ from __future__ import annotations
 
 import builtins
 import functools
-import importlib
 import inspect
-import sys
 import types
 from collections.abc import Callable
 from typing import Any
 
-from .. import _C, homes
+from .. import _C, fft, homes, late, linalg, special
 from .._C import Tensor
 from ..dispatch.namespaces import namespace
 from ..nn import functional
@@ -29,7 +27,7 @@ from ..shape import Size, layout, memory_format
 PACKAGE = __name__.partition(".")[0]     # while this module is loaded it has its own name
 
 # Namespaces of PyTorch's core that hold the built-in functions of a public module, and what their names begin with.
-_CORE_NAMESPACES = {"linalg": ("_linalg", "linalg_"), "fft": ("_fft", "fft_"), "special": ("_special", "special_")}
+_CORE_NAMESPACES = ((linalg, "_linalg", "linalg_"), (fft, "_fft", "fft_"), (special, "_special", "special_"))
 
 _CORE_SPELLING = {"logsigmoid": "log_sigmoid"}
 
@@ -42,7 +40,7 @@ FUNCTIONAL = frozenset((
 
 def package() -> types.ModuleType:
     """The package itself: what generated code calls `torch`."""
-    return sys.modules[PACKAGE]
+    return late.provided("package")
 
 
 @functools.cache
@@ -54,7 +52,7 @@ def _op_names() -> dict[int, str]:
     for name, op in vars(functional).items():
         if isinstance(op, _C.Op) and not name.startswith("_functional_"):
             found.setdefault(id(op), _functional_name(name))
-    for public, (private, prefix) in _CORE_NAMESPACES.items():
+    for public, private, prefix in _CORE_NAMESPACES:
         for name, op in _public_ops(public).items():
             found.setdefault(id(op), f"torch._C.{private}.{prefix}{name}")
     for name, op in ops.items():
@@ -68,9 +66,8 @@ def _functional_name(name: str) -> str:
     return f"torch.{name}" if name in functional._SHARED_NAMES else f"torch.nn.functional.{name}"
 
 
-def _public_ops(namespace: str) -> dict[str, Any]:
+def _public_ops(module: types.ModuleType) -> dict[str, Any]:
     """The ops of a public module, as it has them."""
-    module = importlib.import_module(f"{PACKAGE}.{namespace}")
     return {name: op for name, op in vars(module).items() if isinstance(op, _C.Op)}
 
 
@@ -79,7 +76,7 @@ def install_core_namespaces() -> None:
     core: Any = _C
     for name, core_name in _CORE_SPELLING.items():
         setattr(core._nn, core_name, getattr(functional, name))
-    for public, (private, prefix) in _CORE_NAMESPACES.items():
+    for public, private, prefix in _CORE_NAMESPACES:
         if not hasattr(core, private):
             setattr(core, private, types.SimpleNamespace(**{prefix + n: op for n, op in _public_ops(public).items()}))
 

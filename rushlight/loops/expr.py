@@ -32,6 +32,8 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping
 
 from .digest import digest
+from .text import spell
+from .walking import walk
 
 Number = int | float | bool | complex
 
@@ -64,8 +66,6 @@ class Value:
         return f"<{self.dtype} {self}>"
 
     def __str__(self) -> str:
-        from rushlight.loops.text import spell  # the printer imports this module; most values are never printed
-
         return spell(self)
 
     def __reduce__(self):
@@ -710,25 +710,6 @@ def rebuild(old: Value, args: tuple[Value, ...]) -> Value:
     if op == "table":
         return table(args[0], old.attr, old.dtype)
     return node(op, args, old.dtype, old.attr)
-
-
-def walk(values: Iterable[Value]) -> list[Value]:
-    """Every node below `values`, once each, arguments before users."""
-    order: list[Value] = []
-    seen: set[Value] = set()
-    stack = [(v, False) for v in reversed(list(values))]
-    while stack:
-        value, ready = stack.pop()
-        if ready:
-            order.append(value)
-        elif value not in seen:
-            seen.add(value)
-            if value.args:
-                stack.append((value, True))
-                stack.extend([(a, False) for a in reversed(value.args) if a not in seen])
-            else:
-                order.append(value)
-    return order
 
 
 def rewrite(values: Iterable[Value], rule: Callable[[Value], Value | None]) -> list[Value]:

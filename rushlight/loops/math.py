@@ -1,8 +1,8 @@
 """Named functions become primitives here.
 
 Enters: Values that may contain `call` nodes. Leaves: equal Values made of primitives only (`lower`), or one
-call's expansion (`expand`). Expansions live in the `math_*` modules, which register themselves in `EXPANSIONS`
-under the function's name; they are written once for f32 and f64, are branch-free, and state their accuracy in
+call's expansion (`expand`). Expansions live in the `math_*` modules, which register themselves in
+`expansions` under the function's name; they are written once for f32 and f64, are branch-free, and state their accuracy in
 docs/accuracy.md, which a test produces. Half-precision arguments are computed in f32.
 Refuses: names nobody registered.
 """
@@ -12,33 +12,10 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Iterable
 
+from rushlight.loops.expansions import COMPLEX_EXPANSIONS, EXPANSIONS
 from rushlight.loops.expr import PART, Value, cast, rebuild, walk
 
-EXPANSIONS: dict[str, Callable[..., Value]] = {}
-COMPLEX_EXPANSIONS: dict[str, Callable[..., Value]] = {}
 _WIDER = {"f16": "f32", "bf16": "f32"}
-
-
-def expansion(name: str) -> Callable[[Callable[..., Value]], Callable[..., Value]]:
-    """Registers the decorated function as the meaning of `name` for f32 and f64."""
-
-    def register(function: Callable[..., Value]) -> Callable[..., Value]:
-        assert name not in EXPANSIONS, f"{name} is expanded twice"
-        EXPANSIONS[name] = function
-        return function
-
-    return register
-
-
-def complex_expansion(name: str) -> Callable[[Callable[..., Value]], Callable[..., Value]]:
-    """Registers the decorated function as the meaning of `name` for c64 and c128."""
-
-    def register(function: Callable[..., Value]) -> Callable[..., Value]:
-        assert name not in COMPLEX_EXPANSIONS, f"complex {name} is expanded twice"
-        COMPLEX_EXPANSIONS[name] = function
-        return function
-
-    return register
 
 
 def expand(name: str, args: tuple[Value, ...], dtype: str) -> Value:

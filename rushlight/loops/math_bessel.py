@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 
 from rushlight.loops import coefficients_special as special
+from rushlight.loops.expansions import expansion
 from rushlight.loops.expr import Value, abs_, cast, copysign, eq, gt, lt, max_, min_, ne, select
-from rushlight.loops.math import expansion
 from rushlight.loops.math_exp import expm1_reduced
 from rushlight.loops.pairs import (
     Pair,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 
+from rushlight.loops.expansions import complex_expansion
 from rushlight.loops.expr import (
     Value,
     abs_,
@@ -29,7 +30,6 @@ from rushlight.loops.expr import (
     select,
     sqrt,
 )
-from rushlight.loops.math import complex_expansion
 
 
 def infinite(x: Value) -> Value:

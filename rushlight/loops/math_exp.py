@@ -10,6 +10,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from rushlight.loops import coefficients as table
+from rushlight.loops.expansions import expansion
 from rushlight.loops.expr import (
     Value,
     abs_,
@@ -28,7 +29,6 @@ from rushlight.loops.expr import (
     neg,
     select,
 )
-from rushlight.loops.math import expansion
 from rushlight.loops.pairs import (
     BIAS,
     FRACTION,

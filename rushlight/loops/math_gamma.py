@@ -11,8 +11,8 @@ from __future__ import annotations
 import math
 
 from rushlight.loops import coefficients as table, coefficients_special as special
+from rushlight.loops.expansions import expansion
 from rushlight.loops.expr import Value, abs_, cast, const, eq, floor, fma, ge, gt, le, lt, ne, neg, rint, select
-from rushlight.loops.math import expansion
 from rushlight.loops.math_exp import log_pair, log_with_rest
 from rushlight.loops.math_power import short_log
 from rushlight.loops.math_trig import cosine_pair, nearest_half_turn, sin_pi, sine_pair

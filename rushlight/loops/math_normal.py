@@ -15,8 +15,8 @@ import math
 from collections.abc import Sequence
 
 from rushlight.loops import coefficients as table
+from rushlight.loops.expansions import expansion
 from rushlight.loops.expr import Value, abs_, bitcast, call, fma, gt, min_, neg, select
-from rushlight.loops.math import expansion
 from rushlight.loops.math_exp import MAGIC
 from rushlight.loops.pairs import INTEGER, horner, like, power_of_two
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 
 from rushlight.loops import coefficients as table
+from rushlight.loops.expansions import expansion
 from rushlight.loops.expr import (
     Value,
     abs_,
@@ -31,7 +32,6 @@ from rushlight.loops.expr import (
     sqrt,
     trunc,
 )
-from rushlight.loops.math import expansion
 from rushlight.loops.math_exp import exp, exp_parts, log, log1p, log_pair, nearest_integer, split_exponent
 from rushlight.loops.pairs import INTEGER, horner, like, pair_add, pair_scale, scale, two_product
 

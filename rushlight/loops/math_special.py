@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 
 from rushlight.loops import coefficients as table, coefficients_special as special
+from rushlight.loops.expansions import expansion
 from rushlight.loops.expr import Value, abs_, cast, copysign, eq, fma, gt, lt, min_, ne, neg, select, sqrt
-from rushlight.loops.math import expansion
 from rushlight.loops.math_exp import exp_parts, log, log1p, log_with_rest, modest_exp
 from rushlight.loops.math_power import short_exp
 from rushlight.loops.pairs import (

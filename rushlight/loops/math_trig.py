@@ -8,6 +8,7 @@ from a table, so sin(1e300) is as good as sin(1).
 from __future__ import annotations
 
 from rushlight.loops import coefficients as table
+from rushlight.loops.expansions import expansion
 from rushlight.loops.expr import (
     Value,
     abs_,
@@ -33,7 +34,6 @@ from rushlight.loops.expr import (
     table as lookup,
     xor,
 )
-from rushlight.loops.math import expansion
 from rushlight.loops.math_exp import nearest_integer
 from rushlight.loops.pairs import (
     INTEGER,

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 
+from rushlight.loops.expansions import expansion
 from rushlight.loops.expr import Value, abs_, call, cast, const, eq, floor, gt, le, lt, ne, select
-from rushlight.loops.math import expansion
 
 # Bernoulli numbers B2, B4, ...
 BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510, 43867 / 798)

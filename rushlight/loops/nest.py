@@ -185,7 +185,7 @@ class Nest(Record):
         return digest(repr(form).encode())
 
     def __str__(self) -> str:
-        from .show import show_nest  # the printer imports this module; a nest is printed only on request
+        from .show import show_nest  # a nest is printed only on request
 
         return show_nest(self)
 

@@ -6,9 +6,13 @@ in calling order as `expr.spell` does. Refuses: nothing; an expression too long 
 
 from __future__ import annotations
 
-from .expr import Value
-from .nest import Assign, Check, For, If, Local, Nest, Reduce, Statement, Store
+from typing import TYPE_CHECKING
+
 from .text import show, spell
+
+if TYPE_CHECKING:
+    from .expr import Value
+    from .nest import Check, For, If, Nest, Reduce, Statement, Store
 
 WIDTH = 110
 _SIGN = {"set": "=", "add": "+=", "mul": "*=", "min": "min=", "max": "max="}
@@ -26,7 +30,7 @@ def show_statements(body: tuple[Statement, ...], indent: str) -> list[str]:
     """Lines for a block."""
     lines: list[str] = []
     for statement in body:
-        lines += _LINES[type(statement)](statement, indent)
+        lines += _LINES[type(statement).__name__](statement, indent)
     return lines
 
 
@@ -70,12 +74,12 @@ def _check(s: Check, indent: str) -> list[str]:
     return [f"{indent}check {spell(s.condition)} else x{s.cell}[0] = {spell(s.value)}"]
 
 
-_LINES = {
-    For: _for,
-    Reduce: _reduce,
-    Local: lambda s, indent: _assign(f"{s.name}: {s.value.dtype} =", s.value, indent),
-    Assign: lambda s, indent: _assign(f"{s.name} <-", s.value, indent),
-    Store: _store,
-    If: _if,
-    Check: _check,
+_LINES = {     # by the names of `nest`'s classes, which can print themselves: that file may import this one
+    "For": _for,
+    "Reduce": _reduce,
+    "Local": lambda s, indent: _assign(f"{s.name}: {s.value.dtype} =", s.value, indent),
+    "Assign": lambda s, indent: _assign(f"{s.name} <-", s.value, indent),
+    "Store": _store,
+    "If": _if,
+    "Check": _check,
 }

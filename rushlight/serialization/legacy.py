@@ -21,9 +21,9 @@ from ..storage import STORAGE_DTYPES, TypedStorage
 from . import names, options
 from .allowed import get_safe_globals
 from .locations import StorageType, restore_of
-from .read import _dtype_of, _text, unpickler_of
 from .restricted import Unpickler as RestrictedUnpickler
 from .sources import FileSource
+from .unpickling import _dtype_of, _text, unpickler_of
 from .write import MAGIC_NUMBER, PROTOCOL_VERSION
 
 _SYSTEM_FILES = (io.BufferedReader, io.FileIO, io.BufferedRandom)

@@ -7,11 +7,10 @@ Refuses tags of devices that are not here, saying how to map them to one that is
 from __future__ import annotations
 
 import operator
-import sys
 from collections.abc import Callable
 from typing import Any
 
-from .. import _C, storage
+from .. import _C, late, storage
 from .._C import UntypedStorage
 
 Restore = Callable[[UntypedStorage, str], UntypedStorage]
@@ -133,9 +132,9 @@ def stays_on_host(map_location: Any) -> bool:
 
 def normalize_storage_type(storage_type: type) -> type:
     """The class as the top module calls it."""
-    return getattr(sys.modules["rushlight"], storage_type.__name__)
+    return getattr(late.provided("package"), storage_type.__name__)
 
 
 def storage_to_tensor_type(storage: Any) -> Any:
     """The legacy tensor type of a storage type: `FloatTensor` for `FloatStorage`."""
-    return getattr(sys.modules["rushlight"], type(storage).__name__.replace("Storage", "Tensor"))
+    return getattr(late.provided("package"), type(storage).__name__.replace("Storage", "Tensor"))

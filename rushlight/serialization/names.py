@@ -11,27 +11,22 @@ import importlib
 import pickletools
 import re
 import struct
-import sys
 from _compat_pickle import IMPORT_MAPPING, NAME_MAPPING
 from collections.abc import Iterator
 from typing import Any
 
-from .. import homes
+from .. import homes, late
 from ..op import find_op
 
 # Where a name lives elsewhere than in PyTorch. The first column is what files say.
 _MOVED: dict[tuple[str, str], tuple[str, str]] = {
     ("torch._C", "TensorBase"): ("rushlight", "Tensor"),
     ("torch._C", "_TensorBase"): ("rushlight", "Tensor"),
-    ("torch.nn.modules.activation", "MultiheadAttention"): ("rushlight.nn.modules.multihead", "MultiheadAttention"),
     ("torch.storage", "UntypedStorage"): ("rushlight", "UntypedStorage"),
-    ("torch.nn.modules.linear_cross_entropy_options", "LinearCrossEntropyOptions"): ("rushlight.nn.linear_cross_entropy_options", "LinearCrossEntropyOptions"),
     ("torch.utils.hooks", "RemovableHandle"): ("rushlight.autograd.hooks", "RemovableHandle"),
-    ("torch.nn.parallel.data_parallel", "DataParallel"): ("rushlight.nn.parallel", "DataParallel"),
     ("torch.nested._internal.nested_tensor", "NestedTensor"): ("rushlight.ops.nested.container", "NestedTensor"),
     ("torch.nested._internal.nested_tensor", "_rebuild_njt"): ("rushlight._utils", "_rebuild_njt"),
     ("torch._dynamo.decorators", "_DimRange"): ("rushlight.serialization.stand_ins", "_DimRange"),
-    ("torch.nn.modules.module", "_WrappedHook"): ("rushlight.nn.modules.state", "_WrappedHook"),
     ("torch.nn.utils.spectral_norm", "SpectralNormStateDictHook"): ("rushlight.serialization.stand_ins", "SpectralNormStateDictHook"),
     ("torch.nn.utils.spectral_norm", "SpectralNormLoadStateDictPreHook"): ("rushlight.serialization.stand_ins", "SpectralNormLoadStateDictPreHook"),
     ("torch.nn.backends.thnn", "_get_thnn_function_backend"): ("rushlight.serialization.stand_ins", "_get_thnn_function_backend"),
@@ -71,7 +66,7 @@ def find(module: str, name: str) -> Any:
     """The object that `torch`'s `module.name` is here; AttributeError if there is none."""
     module = _MODULES.get(module, module)
     if (module, name) == ("torch._C", "_VariableFunctionsClass"):
-        return sys.modules["rushlight"]
+        return late.provided("package")
     if module in _BUILT_IN:
         return find_op(name)
     home, attribute = _MOVED.get((module, name), ("rushlight" + module[len("torch") :], name))

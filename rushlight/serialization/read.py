@@ -19,13 +19,14 @@ from typing import Any
 from .. import _C, environment
 from .._C import UntypedStorage
 from ..dispatch.modes import state as modes
-from ..storage import STORAGE_DTYPES, TypedStorage, over_buffer
+from ..storage import TypedStorage, over_buffer
 from . import names, options
 from .archive import Entry, PyTorchFileReader, is_zip
-from .locations import StorageType, is_meta, restore_of
+from .locations import is_meta, restore_of
 from .restricted import Unpickler as RestrictedUnpickler
 from .sources import is_path, opened, source_of
 from .tensor_files import load_file
+from .unpickling import _dtype_of, _text, unpickler_of
 from .write import _check_dill_version
 
 UNSAFE_MESSAGE = ("weights_only=False reads such files, and runs whatever code they name: use it only for a file from "
@@ -281,36 +282,7 @@ class _ArchiveStorages:
         return self._mapping[entry.start : entry.start + nbytes]  # type: ignore[index]
 
 
-def _text(value: Any) -> str:
-    """Files written by Python 2 have bytes where text is meant."""
-    return value.decode("ascii") if isinstance(value, bytes) else str(value)
-
-
-def _dtype_of(kind: Any) -> _C.dtype:
-    """The dtype of a storage class named by a file."""
-    if kind is UntypedStorage:
-        return _C.uint8
-    dtype = getattr(kind, "dtype", None)
-    if not isinstance(dtype, _C.dtype):
-        raise pickle.UnpicklingError(f"expected the class of a storage, got {kind!r}")
-    return dtype
-
-
 # --- reading the pickle ------------------------------------------------------------------------------------------------------
-
-
-def unpickler_of(pickle_module: Any, file: Any, persistent_load: Callable[[Any], Any], load_args: dict) -> Any:
-    """An unrestricted unpickler that finds PyTorch's names here."""
-
-    class Unpickler(pickle_module.Unpickler):
-        def find_class(self, module: str, name: str) -> Any:
-            if names.is_ours(module):
-                return StorageType(name) if name in STORAGE_DTYPES else names.find(module, name)
-            return super().find_class(module, name)
-
-    made = Unpickler(file, **load_args)
-    made.persistent_load = persistent_load
-    return made
 
 
 def _load(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from importlib import import_module
 from typing import Any
 
+from .. import late
 from ..autograd.hooks import RemovableHandle
 
 
@@ -30,5 +30,5 @@ __all__ = ["BackwardHook", "RemovableHandle", "unserializable_hook", "warn_if_ha
 
 def __getattr__(name: str) -> Any:
     if name == "BackwardHook":   # of modules, which are above this layer
-        return import_module("...nn.modules.backward_hooks", __name__).BackwardHook
+        return late.provided("BackwardHook")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from importlib import import_module
 from typing import Any
 
-from .. import _C
+from .. import _C, late
 from ..autograd.graph import register_multi_grad_hook
 from ._pytree import tree_leaves
 
@@ -75,7 +74,7 @@ class ModuleTracker:
         self._hook(output, self._enter(name))
 
     def __enter__(self) -> ModuleTracker:
-        module = import_module("..nn.modules.module", __package__)   # above this layer: without it no module runs
+        module = late.provided("module hooks")
         self._handles = [module.register_module_forward_pre_hook(self._before), module.register_module_forward_hook(self._after)]
         return self
 

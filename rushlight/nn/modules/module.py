@@ -7,12 +7,11 @@ Calling and reading attributes have quick paths in the core (`csrc/quick_module.
 
 from __future__ import annotations
 
-import importlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, Self, TypeVar, get_type_hints
 
-from ... import _C
+from ... import _C, late
 from ..._C import Tensor
 from ...autograd.grad_mode import no_grad
 from ...op import find_op
@@ -31,7 +30,7 @@ from .hooks import (
     register_module_parameter_registration_hook,
     registered,
 )
-from .state import _EXTRA_STATE_KEY_SUFFIX, State, _IncompatibleKeys  # noqa: F401 - libraries take the first from here
+from .state import _EXTRA_STATE_KEY_SUFFIX, State, _IncompatibleKeys, _WrappedHook  # noqa: F401 - libraries and files look here for the first and the last
 
 # PyTorch's place for these names, whatever file of ours makes them.
 __all__ = [
@@ -463,7 +462,7 @@ class Module(State, Hooks):
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """Compile calls of this module in place, with the options of `compile()`, which also says what that means today."""
-        importlib.import_module("._dynamo.eval_frame", __name__.partition(".")[0]).compile(self.forward, *args, **kwargs)
+        late.provided("compile")(self.forward, *args, **kwargs)
 
     # Text
 

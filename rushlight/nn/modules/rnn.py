@@ -14,8 +14,8 @@ from typing import Any
 from ..._C import Tensor
 from ...op import find_op
 from .. import init
+from ..packing import PackedSequence
 from ..parameter import Parameter
-from ..utils.rnn import PackedSequence
 from .module import Module
 
 _empty = find_op("empty")

@@ -7,12 +7,12 @@ instructions with Callgrind.
 from __future__ import annotations
 
 import enum
-import sys
 import textwrap
 import timeit
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+from ... import late
 from ...absent import absent
 from .measurement import Measurement, TaskSpec, quantile, set_torch_threads
 
@@ -55,7 +55,7 @@ class Timer:
         if global_setup:
             raise ValueError(f"global_setup is C++ only, got `{global_setup}`. Move it to `setup`.")
         self._globals = dict(globals or {})
-        package = sys.modules[__name__.partition(".")[0]]
+        package = late.provided("package")
         self._globals.setdefault("torch", package)
         self._globals.setdefault(package.__name__, package)
         stmt, setup = _dedented(stmt), _dedented(setup)

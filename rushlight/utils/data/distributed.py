@@ -7,11 +7,11 @@ out where `distributed` is not available.
 
 from __future__ import annotations
 
-import importlib
 import math
 from collections.abc import Iterator
 from typing import Any, TypeVar
 
+from ... import late
 from ..._C import Generator
 from ...op import find_op
 from .dataset import Dataset
@@ -24,10 +24,7 @@ _T_co = TypeVar("_T_co", covariant=True)
 
 def process_group() -> Any:
     """The `distributed` package when it is there and usable, else None."""
-    try:
-        package = importlib.import_module(f"{__name__.partition('.')[0]}.distributed")
-    except ImportError:
-        return None
+    package = late.provided("distributed")
     return package if package.is_available() else None
 
 

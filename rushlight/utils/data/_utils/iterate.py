@@ -11,6 +11,7 @@ import sys
 import warnings
 from typing import Any
 
+from .... import _C, late
 from ...._C import Generator
 from ..distributed import process_group
 from ..sampler import draw_seed
@@ -33,10 +34,7 @@ def graph_settings() -> Any:
 
 def accelerator() -> Any:
     """The `accelerator` module when it exists and a device is there, else None."""
-    try:
-        module = importlib.import_module(f"{_PACKAGE.partition('.')[0]}.accelerator")
-    except ImportError:
-        return None
+    module = late.provided("accelerator")
     return module if module.is_available() else None
 
 
@@ -45,8 +43,7 @@ def _share_dist_seed(generator: Generator | None, group: Any) -> int:
     seed = draw_seed(generator)
     if group is None:
         return seed
-    package = importlib.import_module(f"{_PACKAGE.partition('.')[0]}")
-    shared = package.tensor(seed, dtype=package.int64)
+    shared = _C.from_data(seed, _C.int64, None)
     process_group().broadcast(shared, src=0, group=group)
     return shared.item()
 
@@ -59,7 +56,7 @@ class _BaseDataLoaderIter:
         self._shared_seed: int | None = None
         self._pg = None
         # Nobody has joined a group while the package that makes them is not even loaded.
-        group = process_group() if f"{_PACKAGE.partition('.')[0]}.distributed" in sys.modules else None
+        group = process_group() if late.is_loaded("distributed") else None
         joined = group is not None and group.is_initialized()
         self._world_size, self._rank = (group.get_world_size(), group.get_rank()) if joined else (1, 0)
         self._is_datapipe = is_datapipe(self._dataset, "IterDataPipe")

@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from .... import late
+
 __all__ = ["WorkerInfo", "get_worker_info"]
 
 
@@ -69,7 +71,5 @@ class ManagerWatchdog:
 
 def __getattr__(name: str) -> Any:
     if name in ("_worker_loop", "_generate_state"):
-        from . import loop
-
-        return getattr(loop, name)
+        return getattr(late.provided("worker loop"), name)     # PyTorch has them in this file
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

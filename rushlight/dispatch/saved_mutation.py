@@ -9,11 +9,12 @@ from __future__ import annotations
 import contextlib
 import weakref
 from collections.abc import Iterator
-from importlib import import_module
 from typing import Any
 
 from .. import _C
-from .graph import saved_tensors_hooks
+from ..autograd.grad_mode import no_grad
+from ..autograd.graph import saved_tensors_hooks
+from .modes import TorchDispatchMode
 
 
 class _Saved:
@@ -44,7 +45,7 @@ class _AllowMutationOnSavedContext:
     def before_write(self, tensor: Any) -> None:
         """Clone what was saved of the memory a tensor shows, once."""
         for saved in tuple(self.saved.pop(tensor.untyped_storage()._cdata, ())):
-            with import_module("..autograd", __package__).no_grad():
+            with no_grad():
                 saved.clone = saved.tensor.clone()
             self.cloned[saved] = saved.clone
             saved.tensor = None
@@ -61,10 +62,9 @@ _active = [False]
 @contextlib.contextmanager
 def allow_mutation_on_saved_tensors() -> Iterator[_AllowMutationOnSavedContext]:
     """Within the block, in-place changes of tensors saved for backward do not disturb backward, which must run inside too."""
-    mode_class = import_module("..utils._python_dispatch", __package__).TorchDispatchMode
     context = _AllowMutationOnSavedContext()
 
-    class CloneBeforeWrite(mode_class):
+    class CloneBeforeWrite(TorchDispatchMode):
         def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
             for written in _written(func, args, kwargs or {}):
                 context.before_write(written)

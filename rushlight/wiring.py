@@ -1,0 +1,30 @@
+"""Who provides what lower layers need from upper ones: registration downwards, in one table.
+
+Enters: nothing. Leaves: `late`'s table of roles, filled. A lower layer asks for a role with `late.provided`, and the file that
+plays it is imported then. Nothing is imported here, so that start-up pays for a few strings only.
+"""
+
+from __future__ import annotations
+
+from . import late
+
+late.provide({
+    # role: `file:name`
+    "load": "serialization:load",                                    # storages that PyTorch pickled by themselves
+    "as_nested_tensor": "nested:as_nested_tensor",                   # pickled nested tensors
+    "Parameter": "nn.parameter:Parameter",                           # pickled parameters
+    "is_compiling": "compiler:is_compiling",                         # what libraries ask of _utils
+    "compile": "_dynamo.eval_frame:compile",                         # Module.compile
+    "ops of nn.functional": "nn.functional",                         # ops are pickled by the public name that they have there
+    "ops of special": "special",
+    "ops of linalg": "linalg",
+    "ops of fft": "fft",
+    "ops of sparse": "sparse",
+    "_BatchNorm": "nn.modules.batchnorm:_BatchNorm",                 # func.replace_all_batch_norm_modules_
+    "module hooks": "nn.modules.module",                             # utils.module_tracker
+    "BackwardHook": "nn.modules.backward_hooks:BackwardHook",        # PyTorch has it in utils.hooks
+    "accelerator": "accelerator",                                    # DataLoader pins memory for it
+    "worker loop": "utils.data._utils.loop",                         # PyTorch has it in utils.data._utils.worker
+    "distributed": "distributed",                                    # samplers and loaders of several processes
+    "allow_mutation_on_saved_tensors": "dispatch.saved_mutation:allow_mutation_on_saved_tensors",    # PyTorch has it in autograd.graph
+})
