@@ -1,7 +1,7 @@
 """Names of PyTorch that programs import but that Rushlight does not have yet: they say so when used, not when imported.
 
 Enters: what is missing and why. Leaves: a class, which may stand in annotations, in `isinstance` and as a base class, and
-whose construction, call or class-level use raises NotImplementedError with that reason. Nothing here pretends to work.
+whose construction, call or class-level use raises NotImplementedError with that reason. Which names those are is in `refusals`.
 """
 
 from __future__ import annotations
@@ -24,16 +24,11 @@ class _Absent(type):
 
 
 def absent(module: str, name: str, reason: str) -> type:
-    """A stand-in for `module.name`."""
+    """A stand-in for `module.name`; `refusals` makes them from its table."""
     return _Absent(name, (), {"__module__": module, "_absent_reason": f"{module}.{name} is not available in Rushlight: {reason}"})
 
 
-def absent_names(module: str, reason: str, names: str) -> dict[str, type]:
-    """Stand-ins for many names (separated by blanks) that are missing for one reason."""
-    return {name: absent(module, name, reason) for name in names.split()}
-
-
-def absent_device(module: str, kind: str, more: str = "") -> dict[str, Any]:
+def absent_device(module: str, kind: str, refused: dict[str, type]) -> dict[str, Any]:
     """The names of a device's module on a machine without such a device: questions are answered, seeds accepted, use is refused."""
 
     def named(name: str, answer: Any) -> Any:
@@ -47,8 +42,4 @@ def absent_device(module: str, kind: str, more: str = "") -> dict[str, Any]:
 
     answered = {"is_available": False, "is_initialized": False, "is_bf16_supported": False, "device_count": 0}
     accepted = dict.fromkeys(("manual_seed", "manual_seed_all", "seed", "seed_all", "empty_cache"))
-    refused = absent_names(module, f"there is no {kind} device support", (
-        "Event Stream current_allocated_memory current_device current_stream device driver_allocated_memory get_device_capability get_device_name "
-        "get_device_properties get_rng_state get_rng_state_all is_current_stream_capturing mem_get_info memory_allocated max_memory_allocated "
-        "memory_reserved recommended_max_memory reset_peak_memory_stats set_device set_rng_state set_rng_state_all stream synchronize " + more))
     return {**{name: named(name, answer) for name, answer in {**answered, **accepted}.items()}, **refused}

@@ -7,9 +7,9 @@ from types import ModuleType
 from typing import Any
 
 from ._C import device as Device
-from .absent import absent
+from .refusals import stand_in
 
-Graph = absent("torch.accelerator", "Graph", "there is no accelerator to capture work on")
+Graph = stand_in("torch.accelerator", "Graph")
 
 
 def is_available() -> bool:

@@ -12,10 +12,10 @@ from types import ModuleType
 from typing import Any
 
 from . import _C
-from .absent import absent_names
 from .dispatch import DispatchKey, DispatchKeySet  # noqa: F401
 from .dispatch.modes import DisableTorchFunction, DisableTorchFunctionSubclass  # noqa: F401
 from .op import levels
+from .refusals import names_of
 
 _TensorMeta = _C.TensorMeta
 _TensorBase = _C.Tensor
@@ -81,12 +81,7 @@ _JIT_SETTINGS = (
     "_jit_override_can_fuse_on_cpu _jit_override_can_fuse_on_gpu _jit_can_fuse_on_cpu _jit_can_fuse_on_gpu _jit_set_bailout_depth"
 )
 globals().update(dict.fromkeys(_JIT_SETTINGS.split(), _jit_setting))
-globals().update(absent_names("torch._C", "TorchScript's graphs are not written yet",
-                              "Graph Value Block CompilationUnit ScriptFunction ScriptModule ScriptObject FunctionSchema Argument Type "
-                              "TensorType ListType DictType TupleType OptionalType IntType FloatType BoolType StringType NoneType AnyType"))
-
-
-globals().update(absent_names("torch._C", "files are read and written by rushlight.serialization", "PyTorchFileReader PyTorchFileWriter"))
+globals().update(names_of("torch._C"))
 
 
 class _Nn(ModuleType):

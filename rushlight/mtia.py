@@ -1,8 +1,6 @@
 """`torch.mtia` on a machine without such a device."""
 
 from .absent import absent_device
+from .refusals import names_of
 
-globals().update(absent_device("torch.mtia", "MTIA", (
-    "DeferredMtiaCallError MTIAGraph StreamContext attach_out_of_memory_observer default_stream graph graph_pool_handle init initial_seed "
-    "memory_stats record_memory_history set_stream snapshot"
-)))
+globals().update(absent_device("torch.mtia", "MTIA", names_of("torch.mtia")))

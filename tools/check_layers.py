@@ -32,6 +32,7 @@ CHECKED_FOLDERS = (PACKAGE, "csrc", "tests", "tools", "benchmarks", "docs", "exa
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("environment",),
     ("errors", "version", "config", "show", "notice", "tracebacks", "absent", "disk_cache", "late", "futures", "homes", "core_finder"),
+    ("refusals",),
     ("_jit_internal",),
     ("_C",),
     ("settings",),

@@ -13,7 +13,7 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.nav import Section
 
 import rushlight
-from rushlight import nn, optim
+from rushlight import nn, optim, refusals
 from rushlight.op import definitions, load_all
 
 KINDS = ("Pointwise", "Reduction", "View", "Indexed", "Fused", "Composite", "Extern")
@@ -67,8 +67,22 @@ def class_page(title: str, module: Any, base: type) -> str:
     return f"# {title}\n\n{len(entries)} classes.\n\n" + "\n".join(entries)
 
 
+def refusal_page() -> str:
+    """The names that can be imported and refuse when used, system by system."""
+    systems: dict[str, dict[str, list[str]]] = {}
+    for title, reason, name in refusals.listed():
+        systems.setdefault(title, {}).setdefault(reason, []).append(name)
+    parts = ["# Names that refuse\n\nThese names of PyTorch can be imported, annotated with and asked `isinstance` of; using one raises "
+             "`NotImplementedError` and says why. `rushlight check` lists those that a program mentions.\n"]
+    for title, reasons in systems.items():
+        parts.append(f"## {title}\n")
+        parts += [f"{reason[0].upper()}{reason[1:].rstrip('.')}:\n\n{', '.join(f'`{name}`' for name in names)}\n" for reason, names in reasons.items()]
+    return "\n".join(parts)
+
+
 def pages() -> dict[str, str]:
     made = op_pages()
+    made["reference/refused.md"] = refusal_page()
     made["reference/rushlight.nn.md"] = class_page("rushlight.nn", nn, nn.Module)
     made["reference/rushlight.optim.md"] = class_page("rushlight.optim", optim, optim.Optimizer)
     made["reference/rushlight.optim.lr_scheduler.md"] = class_page("rushlight.optim.lr_scheduler", optim.lr_scheduler, optim.lr_scheduler.LRScheduler)

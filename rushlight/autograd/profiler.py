@@ -10,7 +10,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from ..absent import absent_names
+from ..refusals import names_of
 
 
 class ProfilerActivity(enum.Enum):
@@ -52,5 +52,4 @@ def kineto_available() -> bool:
     return False
 
 
-globals().update(absent_names("torch.autograd.profiler", "the profiler is not written yet",
-                              "profile emit_nvtx emit_itt load_nvprof EnforceUnique EventList FunctionEvent KinetoStepTracker MemRecordsAcc parse_nvprof_trace"))
+globals().update(names_of("torch.autograd.profiler"))

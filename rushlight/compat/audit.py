@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import ModuleType
 
-from .. import late
+from .. import late, refusals
 
 MISSING = object()
 
@@ -82,7 +82,10 @@ def find(name: str) -> object:
 
 
 def why_refused(name: str) -> str | None:
-    """The reason that a name gives for being there in name only; None for any other."""
+    """The reason that a name gives for being there in name only; None for any other. The table has it, or the stand-in that a name leads to."""
+    reason = refusals.reason_of(name)
+    if reason is not None:
+        return reason
     found = find(name)
     return vars(found).get("_absent_reason") if isinstance(found, type) else None
 

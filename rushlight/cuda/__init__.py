@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from typing import Any, Literal
 
 from .. import _C, late
-from ..absent import absent_names
 from ..legacy import cuda_types
+from ..refusals import names_of
 from ..storage import cuda_storages
 from .no_device import _needs_device, _no_device
 
@@ -204,8 +204,7 @@ _DEVICE_FUNCTIONS = (
     "get_per_process_memory_fraction get_stream_from_external reset_accumulated_host_memory_stats reset_peak_host_memory_stats"
 )
 globals().update({name: _needs_device(name, __name__) for name in _DEVICE_FUNCTIONS.split()})
-globals().update(absent_names("torch.cuda", "there is no CUDA device support yet",
-                              "CUDAGraph CUDAPluggableAllocator Event ExternalStream GreenContext MemPool Stream graph use_mem_pool"))
+globals().update(names_of("torch.cuda"))
 
 
 def _is_in_bad_fork() -> bool:

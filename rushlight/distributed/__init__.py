@@ -6,7 +6,7 @@ The names libraries import exist, so that they load; using one raises and says s
 from __future__ import annotations
 
 from .. import late
-from ..absent import absent_names
+from ..refusals import names_of
 from . import rpc  # noqa: F401
 from .device_mesh import DeviceMesh, init_device_mesh  # noqa: F401
 
@@ -46,12 +46,5 @@ def is_backend_available(backend: str) -> bool:
     return False
 
 
-_NAMES = (
-    "AllreduceOptions Backend BackendConfig FileStore GradBucket GroupMember HashStore P2POp PrefixStore ProcessGroup ReduceOp Store "
-    "TCPStore Work all_gather all_gather_into_tensor all_gather_object all_reduce all_to_all all_to_all_single barrier batch_isend_irecv broadcast "
-    "broadcast_object_list destroy_process_group gather gather_object get_backend get_rank get_world_size get_process_group_ranks group "
-    "init_process_group irecv isend monitored_barrier new_group new_subgroups recv recv_object_list reduce reduce_scatter "
-    "reduce_scatter_tensor scatter scatter_object_list send send_object_list"
-)
-globals().update(absent_names("torch.distributed", "running over several processes is not written yet (distributed.is_available() is False)", _NAMES))
+globals().update(names_of("torch.distributed"))
 __getattr__, __dir__ = late.names(globals(), {}, ("optim",))

@@ -20,8 +20,8 @@ from typing import Any
 
 from .. import assertions, homes
 from .._C import Tensor
-from ..absent import absent
 from ..nn import Module, Parameter, Sequential
+from ..refusals import stand_in
 from ..utils import _pytree as pytree
 from . import patching
 from ._compatibility import compatibility  # noqa: F401 - libraries look for it here
@@ -394,7 +394,7 @@ def __getattr__(name: str) -> Any:
     if name == "CURRENT_PATCHER":
         return patching.current
     if name == "ScriptObject":
-        return absent("torch._C", name, "TorchScript's objects are not written yet")
+        return stand_in("torch._C", name)
     if name in ("_maybe_revert_all_patches", "_wrapped_methods_to_patch", "_create_wrapped_method"):
         return getattr(patching, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

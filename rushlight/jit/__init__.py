@@ -24,7 +24,7 @@ from .._jit_internal import (
     is_scripting,
     unused,
 )  # fmt: skip
-from ..absent import absent
+from ..refusals import reason_of, stand_in
 from ._script import (
     Attribute,
     CompilationUnit,
@@ -56,9 +56,9 @@ __all__ = [
     "script_if_tracing", "script_method", "set_fusion_strategy", "strict_fusion", "trace", "trace_module", "unused", "wait",
 ]  # fmt: skip
 
-_MISSING = "TorchScript's own form of programs is not written yet"
+_MISSING = reason_of("torch.jit.ONNXTracedModule")
 _drop, _overload, _overload_method, _IgnoreContextManager, _script_if_tracing = _drop, _overload, _overload_method, _IgnoreContextManager, script_if_tracing
-ONNXTracedModule = absent("torch.jit", "ONNXTracedModule", _MISSING)
+ONNXTracedModule = stand_in("torch.jit", "ONNXTracedModule")
 _fusion = {"strategy": [("STATIC", 2), ("DYNAMIC", 10)], "onednn": False}
 
 

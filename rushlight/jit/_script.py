@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from ..absent import absent
 from ..nn import Module
+from ..refusals import reason_of, stand_in
 
-_MISSING = "TorchScript's compiler is not written yet"
-ScriptFunction = absent("torch.jit", "ScriptFunction", _MISSING)
-CompilationUnit = absent("torch.jit", "CompilationUnit", _MISSING)
-RecursiveScriptClass = absent("torch.jit", "RecursiveScriptClass", _MISSING)
+_MISSING = reason_of("torch.jit.ScriptFunction")
+ScriptFunction = stand_in("torch.jit", "ScriptFunction")
+CompilationUnit = stand_in("torch.jit", "CompilationUnit")
+RecursiveScriptClass = stand_in("torch.jit", "RecursiveScriptClass")
 
 
 class ScriptWarning(Warning):

@@ -2,6 +2,7 @@
 
 from .. import late
 from ..absent import absent_device
+from ..refusals import names_of
 
-globals().update(absent_device("torch.mps", "MPS", "compile_shader load_metallib set_per_process_memory_fraction"))
+globals().update(absent_device("torch.mps", "MPS", names_of("torch.mps")))
 __getattr__, __dir__ = late.names(globals(), {}, ("profiler",))

@@ -1,8 +1,8 @@
 """`torch.mps.profiler`: marks for Apple's profiler, which has no device to look at."""
 
-from ..absent import absent_names
+from ..refusals import names_of
 
-globals().update(absent_names("torch.mps.profiler", "there is no MPS device support", "metal_capture profile start stop"))
+globals().update(names_of("torch.mps.profiler"))
 
 
 def is_capturing_metal() -> bool:

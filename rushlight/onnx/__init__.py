@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..absent import absent_names
+from ..refusals import names_of
 from . import operators, symbolic_helper  # noqa: F401
 
 
@@ -31,6 +31,4 @@ def unregister_custom_op_symbolic(symbolic_name: str, opset_version: int) -> Non
     _custom_rules.pop((symbolic_name, opset_version), None)
 
 
-globals().update(absent_names("torch.onnx", "ONNX export is not written yet",
-                              "ExportableModule JitScalarType ONNXProgram OperatorExportTypes TensorProtoDataType TrainingMode export "
-                              "select_model_mode_for_export dynamo_export ExportOptions " + " ".join(f"symbolic_opset{n}" for n in range(7, 21))))
+globals().update(names_of("torch.onnx"))

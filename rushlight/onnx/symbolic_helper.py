@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..absent import absent_names
+from ..refusals import names_of
 
 
 def parse_args(*descriptors: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -18,4 +18,4 @@ def parse_args(*descriptors: str) -> Callable[[Callable[..., Any]], Callable[...
     return mark
 
 
-globals().update(absent_names("torch.onnx.symbolic_helper", "ONNX export is not written yet", "_get_tensor_sizes _unimplemented _maybe_get_const _is_none quantized_args"))
+globals().update(names_of("torch.onnx.symbolic_helper"))

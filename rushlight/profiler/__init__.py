@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import enum
 
-from ..absent import absent_names
 from ..autograd.profiler import ProfilerActivity, kineto_available, record_function  # noqa: F401
+from ..refusals import names_of
 
 
 class ProfilerAction(enum.Enum):
@@ -22,5 +22,4 @@ def supported_activities() -> set[ProfilerActivity]:
     return {ProfilerActivity.CPU}
 
 
-globals().update(absent_names("torch.profiler", "the profiler is not written yet",
-                              "profile schedule tensorboard_trace_handler ExecutionTraceObserver KinetoStepTracker"))
+globals().update(names_of("torch.profiler"))

@@ -11,11 +11,11 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from .. import _C
-from ..absent import absent_names
 from ..op import find_op
 from ..ops.sparse.construct import always_check
 from ..ops.sparse.container import SparseTensor
 from ..ops.sparse.products import spread_diagonals
+from ..refusals import names_of
 from ..shape import sparse_coo, sparse_csc, sparse_csr
 
 __all__ = [
@@ -151,5 +151,4 @@ def to_sparse_semi_structured(*args: Any, **kwargs: Any) -> NoReturn:
     raise NotImplementedError("sparse.to_sparse_semi_structured: 2:4 sparsity needs a CUDA device, which this version does not have")
 
 
-globals().update(absent_names("torch.sparse", "semi-structured sparse tensors need a GPU",
-                              "SparseSemiStructuredTensor SparseSemiStructuredTensorCUSPARSELT SparseSemiStructuredTensorCUTLASS"))
+globals().update(names_of("torch.sparse"))

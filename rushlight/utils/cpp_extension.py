@@ -7,7 +7,7 @@ import sys
 import tempfile
 from typing import Any
 
-from ..absent import absent
+from ..refusals import reason_of, stand_in
 
 __all__ = [
     "BuildExtension", "CUDAExtension", "CppExtension", "SyclExtension", "check_compiler_ok_for_platform", "get_default_build_root", "include_paths",
@@ -18,9 +18,9 @@ IS_WINDOWS, IS_MACOS, IS_LINUX = sys.platform == "win32", sys.platform == "darwi
 LIB_EXT, EXEC_EXT = ".pyd" if IS_WINDOWS else ".so", ".exe" if IS_WINDOWS else ""
 CUDA_HOME = CUDNN_HOME = ROCM_HOME = HIP_HOME = SYCL_HOME = None
 IS_HIP_EXTENSION = False
-_REASON = "extensions in C++ need PyTorch's headers and libraries, which are not part of Rushlight. Write the op in Python: rushlight.library.custom_op."
+_REASON = reason_of("torch.utils.cpp_extension.BuildExtension")
 
-BuildExtension = absent("torch.utils.cpp_extension", "BuildExtension", _REASON)
+BuildExtension = stand_in("torch.utils.cpp_extension", "BuildExtension")
 
 
 def _refuse(name: str) -> Any:

@@ -1,6 +1,5 @@
 """TorchScript's optimizer for phones: not here, and says so when used."""
 
-from ..absent import absent_names
+from ..refusals import names_of
 
-globals().update(absent_names("torch.utils.mobile_optimizer", "models for phones are not made from TorchScript here",
-                              "LintCode MobileOptimizerType generate_mobile_module_lints optimize_for_mobile"))
+globals().update(names_of("torch.utils.mobile_optimizer"))

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...absent import absent_names
 from ...nn import Module
+from ...refusals import names_of
 
 
 class QuantStub(Module):
@@ -27,7 +27,4 @@ class DeQuantStub(QuantStub):
     """Where values become floats again after conversion; before it, they pass."""
 
 
-globals().update(absent_names("torch.ao.quantization", "quantizing models is not written yet",
-                              "QConfig QConfigMapping QuantWrapper convert default_observer default_per_channel_weight_observer default_qconfig "
-                              "default_weight_observer fuse_modules fuse_modules_qat get_default_qat_qconfig get_default_qconfig prepare prepare_qat "
-                              "quantize quantize_dynamic quantize_qat FakeQuantize HistogramObserver MinMaxObserver MovingAverageMinMaxObserver ObserverBase"))
+globals().update(names_of("torch.ao.quantization"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...absent import absent_names
+from ...refusals import names_of
 from . import api  # noqa: F401
 
 
@@ -11,6 +11,4 @@ def is_available() -> bool:
     return False
 
 
-globals().update(absent_names("torch.distributed.rpc", "running over several processes is not written yet",
-                              "RRef PyRRef init_rpc shutdown rpc_sync rpc_async remote get_worker_info WorkerInfo TensorPipeRpcBackendOptions BackendType "
-                              "RpcBackendOptions backend_registry functions"))
+globals().update(names_of("torch.distributed.rpc"))

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from ...absent import absent_names
+from ...refusals import names_of
 
 
 def _require_initialized(function: Callable[..., Any]) -> Callable[..., NoReturn]:
@@ -19,4 +19,4 @@ def _require_initialized(function: Callable[..., Any]) -> Callable[..., NoReturn
     return refuse
 
 
-globals().update(absent_names("torch.distributed.rpc.api", "running over several processes is not written yet", "_all_gather _barrier rpc_sync rpc_async remote shutdown"))
+globals().update(names_of("torch.distributed.rpc.api"))

@@ -1,5 +1,5 @@
 """`torch.nn.parallel.replicate`: copies of a module on several devices, of which there are none."""
 
-from ...absent import absent_names
+from ...refusals import names_of
 
-globals().update(absent_names("torch.nn.parallel.replicate", "there are no devices to spread over", "replicate"))
+globals().update(names_of("torch.nn.parallel.replicate"))

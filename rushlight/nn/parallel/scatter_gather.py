@@ -1,5 +1,5 @@
 """`torch.nn.parallel.scatter_gather`: moving parts of nested inputs to several devices, of which there are none."""
 
-from ...absent import absent_names
+from ...refusals import names_of
 
-globals().update(absent_names("torch.nn.parallel.scatter_gather", "there are no devices to spread over", "scatter scatter_kwargs gather"))
+globals().update(names_of("torch.nn.parallel.scatter_gather"))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...absent import absent_names
 from ...op import ops
+from ...refusals import names_of
 from ..modules import Identity
 from ..modules.module import Module
 
@@ -40,4 +40,4 @@ class FloatFunctional(Module):
         return self.activation_post_process(ops["matmul"](x, y))
 
 
-globals().update(absent_names("torch.nn.quantized", "quantized layers are not written yet", "Conv1d Conv2d Conv3d Linear Embedding EmbeddingBag QFunctional ReLU6 BatchNorm2d"))
+globals().update(names_of("torch.nn.quantized"))

@@ -13,15 +13,15 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from ... import late
-from ...absent import absent
+from ...refusals import reason_of, stand_in
 from .measurement import Measurement, TaskSpec, quantile, set_torch_threads
 
 timer = timeit.default_timer   # work has finished when a call returns: nothing to wait for
-_NO_CALLGRIND = "instructions are not counted; measure time with blocked_autorange, or run the program under valgrind yourself"
-CallgrindStats = absent("torch.utils.benchmark", "CallgrindStats", _NO_CALLGRIND)
-FunctionCounts = absent("torch.utils.benchmark", "FunctionCounts", _NO_CALLGRIND)
-FunctionCount = absent("torch.utils.benchmark", "FunctionCount", _NO_CALLGRIND)
-CopyIfCallgrind = absent("torch.utils.benchmark", "CopyIfCallgrind", _NO_CALLGRIND)
+_NO_CALLGRIND = reason_of("torch.utils.benchmark.CallgrindStats")
+CallgrindStats = stand_in("torch.utils.benchmark", "CallgrindStats")
+FunctionCounts = stand_in("torch.utils.benchmark", "FunctionCounts")
+FunctionCount = stand_in("torch.utils.benchmark", "FunctionCount")
+CopyIfCallgrind = stand_in("torch.utils.benchmark", "CopyIfCallgrind")
 
 
 class Language(enum.Enum):

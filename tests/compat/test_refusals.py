@@ -1,0 +1,73 @@
+"""The table of names that only refuse is the only one: what it lists refuses, and nothing else does."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import rushlight
+from rushlight import refusals
+from rushlight.compat import audit
+
+PACKAGE = Path(rushlight.__file__).parent
+
+
+@pytest.mark.parametrize("system", refusals.SYSTEMS, ids=lambda system: system.reason[:30])
+def test_listed_names_are_there_and_refuse_with_their_reason(system):
+    for module, names in system.names.items():
+        for name in names.split():
+            found = getattr(importlib.import_module(f"rushlight{module[len('torch'):]}"), name)
+            assert found is refusals.stand_in(module, name), f"{module}.{name} works: take it out of rushlight/refusals.py"
+            with pytest.raises(NotImplementedError, match="is not available in Rushlight"):
+                found()
+
+
+def _only_refuses(node: ast.stmt) -> bool:
+    if not isinstance(node, ast.FunctionDef) or node.name.startswith("_"):
+        return False
+    body = [part for part in node.body if not (isinstance(part, ast.Expr) and isinstance(part.value, ast.Constant))]
+    return len(body) == 1 and isinstance(body[0], ast.Raise) and "NotImplementedError" in ast.unparse(body[0])
+
+
+def test_functions_that_only_refuse_are_listed():
+    listed = {name for system in refusals.FUNCTIONS for names in system.names.values() for name in names.split()}
+    found = {node.name: path for path in PACKAGE.rglob("*.py") for node in ast.parse(path.read_text(encoding="utf-8")).body if _only_refuses(node)}
+    found.pop("refuse_dtype")     # no public name: ops call it
+    assert set(found) == listed
+
+
+@pytest.mark.parametrize("system", refusals.FUNCTIONS, ids=lambda system: system.title)
+def test_listed_functions_are_there(system):
+    for module, names in system.names.items():
+        for name in names.split():
+            space = audit.find(module)
+            assert hasattr(space, name), f"{module}.{name}"
+
+
+def test_stand_ins_are_made_nowhere_else():
+    makers = [path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py")
+              if any(isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == "absent"
+                     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))))]
+    assert makers == ["refusals.py"]
+
+
+@pytest.mark.parametrize(("name", "reason"), [
+    ("torch.distributed.ReduceOp.SUM", "several processes"), ("torch.distributed.all_reduce", "several processes"), ("torch.jit.save", "TorchScript"),
+    ("torch.ScriptMethod", "TorchScript"), ("torch.nn.Linear", None), ("torch.cuda.is_available", None), ("torch", None),
+])
+def test_reason_of_a_name(name, reason):
+    found = audit.why_refused(name)
+    assert found is None if reason is None else reason in found
+
+
+def test_check_lists_refused_names(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text("import torch\nx = torch.relu(torch.ones(3))\ntorch.distributed.all_reduce(x)\ntorch.jit.save(x, 'f')\n")
+    done = subprocess.run([sys.executable, "-m", "rushlight", "check", str(program)], capture_output=True, text=True, cwd=PACKAGE.parent)
+    assert "torch.distributed.all_reduce" in done.stdout and "torch.jit.save" in done.stdout and "torch.relu" not in done.stdout
+    assert done.stdout.splitlines()[-1].startswith("0 names of torch are mentioned that Rushlight does not have, and 2 ")
