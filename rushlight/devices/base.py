@@ -24,6 +24,7 @@ from typing import Any, ClassVar
 
 from .. import _C
 from .._C import Tensor
+from ..show import is_shown, show
 
 
 class _Handlers(dict):
@@ -89,9 +90,30 @@ class Device:
     def implementation(self, op: str) -> Callable | None:
         """This device's own function for a library op (matmul, convolution, linalg_qr, sort, ...), called as f(out, *args).
 
-        `out` is a tensor, or a tuple of them, to be filled. None: products run as a generated kernel; for other ops see `fall_back`.
+        `out` is a tensor, or a tuple of them, to be filled; None where the result's size depends on data (nonzero): then it is
+        returned. Asked once per op. None: products run as a generated kernel; for other ops see `fall_back`.
         """
         return None
+
+    def own(self, op: str) -> Callable | None:
+        """What `implementation` says, kept."""
+        known = self.__dict__.setdefault("_own", {})
+        if op not in known:
+            known[op] = self.implementation(op)
+        return known[op]
+
+    def own_or_report(self, op: str, expected: bool = False) -> Callable | None:
+        """The device's function for an op that otherwise runs on the host, which is then reported.
+
+        `expected`: it is no surprise (random numbers come from the host's generator), so only RUSHLIGHT_SHOW=fallback tells.
+        """
+        function = self.own(op)
+        if function is None:
+            if not expected:
+                self.fall_back(op)
+            if is_shown("fallback"):
+                show("fallback", op, f"computed on the host for device '{self.name}'")
+        return function
 
     host_fallback: ClassVar[bool] = True   # library ops the device lacks are computed on the host; False: they are refused
 

@@ -283,7 +283,8 @@ def registered_name(overload: Any) -> str:
 
 def autograd_keys(device: Any) -> tuple[Any, ...]:
     """Keys under which an autograd kernel for a device may be registered."""
-    own = AUTOGRAD_OF.get(backend_of(device))
+    backend = backend_of(device)
+    own = AUTOGRAD_OF.get(backend) if isinstance(backend, DispatchKey) else DispatchKey.AutogradPrivateUse1
     return (own, DispatchKey.Autograd) if own is not None else (DispatchKey.Autograd,)
 
 

@@ -19,6 +19,7 @@ fallbacks: dict[Any, Callable] = {}               # key -> function(op, *args, *
 python_rules: dict[tuple[str, type], Callable] = {}   # (op name, mode or subclass) -> its __torch_dispatch__ for that op
 with_keyset: set[tuple[str, Any]] = set()
 FALLTHROUGH = object()
+EVERY_TYPE = (1 << 64) - 1
 
 
 def fallthrough_kernel(*args: Any, **kwargs: Any) -> Any:
@@ -40,17 +41,28 @@ def mark(name: str) -> None:
 
 
 def _concerned(keys: set[Any]) -> int:
-    """A bit for each type of device whose calls some of the keys may take; set for types that are not known yet."""
-    if not keys:
-        return 0
-    mask = (1 << 64) - 1
-    if keys - {*BACKENDS.values(), *(AUTOGRAD_OF[backend] for backend in BACKENDS.values() if backend in AUTOGRAD_OF)}:
-        return mask   # of a plugged-in device, of a composite, or above all backends
-    for number, device in enumerate(_C.device_types()):
-        own = BACKENDS.get(device)
-        if own is not None and own not in keys and AUTOGRAD_OF.get(own) not in keys:
-            mask &= ~(1 << number)
+    """A bit for each type of device whose calls some of the keys may take."""
+    mask = 0
+    for key in keys:
+        mask |= _types_of(key)
     return mask
+
+
+def _types_of(key: Any) -> int:
+    """Bits of the device types that a registration under `key` concerns: one backend's, all plugged-in ones', or all."""
+    if isinstance(key, str):   # a plugged-in device's own name
+        return _bits([key])
+    for device, backend in BACKENDS.items():
+        if key in (backend, AUTOGRAD_OF.get(backend)):
+            return _bits([device])
+    if key in (DispatchKey.PrivateUse1, DispatchKey.AutogradPrivateUse1):
+        return EVERY_TYPE & ~_bits(list(BACKENDS))   # those registered later too
+    return EVERY_TYPE   # a composite, or above all backends
+
+
+def _bits(names: list[str]) -> int:
+    types = _C.device_types()
+    return sum(1 << types.index(name) for name in names)
 
 
 def register(name: str, key: Any, function: Callable, keyset: bool = False) -> None:

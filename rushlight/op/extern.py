@@ -54,10 +54,7 @@ class Extern(OpDefinition):
     def implementation(self, device: Any) -> Any:
         if device.type == "cpu":
             return self.cpu
-        own = handlers[device.type].implementation(self.spec.name)
-        if own is None:
-            handlers[device.type].fall_back(self.spec.name)
-        return own or self.through_host
+        return handlers[device.type].own_or_report(self.spec.name) or self.through_host
 
     def through_host(self, out: Any, *args: Any) -> None:
         """Run on the host for a device that has no implementation of its own."""
@@ -72,9 +69,8 @@ def on_other_device(name: str, device: Any, args: tuple, compute: Any) -> Any:
 
     The outputs that the device's function fills are those that `compute` makes of meta tensors.
     """
-    own = handlers[device.type].implementation(name)
+    own = handlers[device.type].own_or_report(name)
     if own is None:
-        handlers[device.type].fall_back(name)
         return _moved(compute(*_moved(args, "cpu")), device)
     shapes = compute(*_moved(args, "meta"))
     outs = _moved(shapes, device, lambda t, place: _C.empty(tuple(t.shape), t.stride(), t.dtype, place))

@@ -83,7 +83,7 @@ def steps(
     """Steps computing c = alpha * a @ b + beta * c, or None if a layout needs a copy first, or the device has its own matmul."""
     if device.type == "meta" or not (batch and m and n):
         return []
-    if device.type != "cpu" and handlers[device.type].implementation("matmul") is not None:
+    if device.type != "cpu" and handlers[device.type].own("matmul") is not None:
         return None
     if device.type == "cpu" and code in ("f32", "f64") and n >= 8 and 0 < m * n * k <= IN_CACHE:
         made = panel_step(code, a, b, c, m, n, k, batch, alpha, beta)

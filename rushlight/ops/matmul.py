@@ -85,7 +85,7 @@ def on_tiles(a: Any, work: int, count: int) -> bool:
 
 def own_product(name: str, device: Any) -> Any:
     """The function that a plugged-in device has for a product; None on the host, and where the generated kernel serves."""
-    return None if device.type in ("cpu", "meta") else handlers[device.type].implementation(name)
+    return None if device.type in ("cpu", "meta") else handlers[device.type].own(name)
 
 
 class _Product(Extern):

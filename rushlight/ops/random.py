@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 from .. import _C
-from ..devices import default_device
+from ..devices import default_device, handlers
 from ..dtype import finfo, iinfo
 from ..op import Composite, OpDefinition, find_op, levels
 from ..op.definition import KIND_PLANNED
@@ -38,6 +38,10 @@ def draw(name: str, generator: Any, out: Any, *parameters: Any, reads: tuple = (
 
 def _draw(name: str, generator: Any, out: Any, parameters: tuple, reads: tuple) -> Any:
     if not _C.sample(generator, name, (out, *reads), *parameters) and not out.is_meta:
+        own = handlers[out.device.type].own_or_report(f"random_{name}", expected=True)
+        if own is not None:
+            own(out, generator, *reads, *parameters)
+            return out
         host = _C.empty(out.shape, out.stride() if out._is_dense() else None, out.dtype, "cpu")
         _C.sample(generator, name, (host, *(r.to("cpu") for r in reads)), *parameters)
         out.copy_(host)

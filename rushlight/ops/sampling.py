@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import _C
+from ..devices import handlers
 from ..dtype import finfo
 from ..op import Composite, OpDefinition, find_op
 from ..op.factory import fresh
@@ -216,8 +217,12 @@ class Multinomial(Composite):
             result = race(input, num_samples, generator)
         else:
             rows = input if input.ndim == 2 else input.unsqueeze(0)
-            result = _C.empty((rows.shape[0], num_samples), None, _C.int64, "cpu")
-            _C.sample(generator, "multinomial", (result, rows.to("cpu")), rows.shape[1])
+            own = None if input.device.type == "cpu" else handlers[input.device.type].own_or_report("random_multinomial", expected=True)
+            result = _C.empty((rows.shape[0], num_samples), None, _C.int64, "cpu" if own is None else input.device)
+            if own is None:
+                _C.sample(generator, "multinomial", (result, rows.to("cpu")), rows.shape[1])
+            else:
+                own(result, generator, rows)
             result = result.view(shape).to(input.device)
         return result if target is None else target.copy_(result)
 

@@ -224,3 +224,64 @@ def test_a_registered_meta_kernel_leaves_other_devices_alone():
     finally:
         lib._destroy()
     assert not torch.ops.aten.add.Tensor.overridden
+
+
+@pytest.mark.parametrize("key", ["refdev", "PrivateUse1", "CPU"])
+def test_a_kernel_registered_for_one_device_leaves_the_others_on_the_fast_path(key):
+    calls = []
+
+    def own(self, other):
+        calls.append(self.device.type)
+        return self.new_full(self.shape, 7.0)
+
+    numbers = {name: i for i, name in enumerate(torch._C.device_types())}
+    concerned = {"refdev": {"refdev"}, "PrivateUse1": {"refdev", "otherdev"}, "CPU": {"cpu"}}[key]
+    lib = torch.library.Library("aten", "IMPL")
+    lib.impl("mul.Tensor", own, key)
+    try:
+        mask = torch.ops.aten.mul.Tensor.overridden
+        assert {name for name in ("cpu", "meta", "refdev", "otherdev") if mask >> numbers[name] & 1} == concerned
+        for device in ("cpu", "refdev", "otherdev"):
+            made = (torch.full((2,), 3.0).to(device) * torch.full((2,), 2.0).to(device)).cpu()
+            assert made.tolist() == ([7, 7] if device in concerned else [6, 6])
+        assert set(calls) == concerned
+    finally:
+        lib._destroy()
+
+
+def test_what_runs_on_the_host_is_shown(monkeypatch, capsys):
+    monkeypatch.setenv("RUSHLIGHT_SHOW", "fallback")
+    x = torch.eye(3).to("refdev")
+    capsys.readouterr()
+    x + x
+    x @ x
+    assert capsys.readouterr().err == ""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.linalg.inv(x)
+        x.nonzero()
+        torch.randn(3, device="refdev")
+        torch.repeat_interleave(torch.tensor([1, 2]).to("refdev"))
+        torch.multinomial(x + 1, 2, replacement=True)
+    lines = capsys.readouterr().err
+    for op in ("linalg_inv", "nonzero", "random_normal", "repeat_interleave", "random_multinomial"):
+        assert f"--- fallback: {op}" in lines
+    assert "device 'refdev'" in lines
+
+
+def test_a_device_with_functions_of_data_dependent_size_is_asked():
+    class Finder(ReferenceDevice):
+        def implementation(self, op):
+            return {"nonzero": self.find, "random_normal": self.draw}.get(op)
+
+        def find(self, out, mask):
+            assert out is None
+            return torch.zeros(1, mask.ndim, dtype=torch.int64, device=mask.device)
+
+        def draw(self, out, generator, *parameters):
+            out.fill_(0.25)
+
+    register(Finder("finderdev"))
+    x = torch.ones(2, 2).to("finderdev")
+    assert x.nonzero().tolist() == [[0, 0]]
+    assert torch.randn(3, device="finderdev").tolist() == [0.25] * 3

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rushlight import _C
+from rushlight.devices import handlers
 from rushlight.loops.expr import cast, const, gt, idiv, irem, load, min_, var
 from rushlight.loops.nest import Assign, For, If, Local, Nest, Store, operands, reduction, rows
 from rushlight.op import Composite, Spec, find_op
@@ -104,9 +105,14 @@ class Nonzero(OpDefinition):
         if as_tuple and not input.ndim:
             input = input.unsqueeze(0)
         mask = input if input.dtype is _C.bool else input != 0
-        found = positions(mask.to("cpu") if mask.device.type != "cpu" else mask)
-        found = found if input.device.type == "cpu" else found.to(input.device)
+        found = positions(mask) if mask.device.type == "cpu" else on_device(mask)
         return tuple(found.select(1, d).contiguous() if input.ndim > 1 else found.view(-1) for d in range(input.ndim)) if as_tuple else found
+
+
+def on_device(mask: Any) -> Any:
+    """Positions by a plugged-in device's own function, or by the host."""
+    own = handlers[mask.device.type].own_or_report("nonzero", expected=True)
+    return own(None, mask) if own is not None else positions(mask.to("cpu")).to(mask.device)
 
 
 class NonzeroStatic(OpDefinition):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rushlight import _C
-from rushlight.devices import default_device
+from rushlight.devices import default_device, handlers
 from rushlight.loops.expr import Value, const, eq, ge, le, lt, select
 from rushlight.op import Composite, Spec, find_op, wrap_dim, wrap_dims
 from rushlight.op.definition import KIND_PLANNED, OpDefinition
@@ -235,7 +235,8 @@ class RepeatedPositions(OpDefinition):
             if total is None:
                 raise NotImplementedError("repeat_interleave: how many repeats there are depends on data, and meta tensors have none. Give output_size.")
             return fresh(repeats, (total,), None, repeats.dtype, repeats.device)
-        return positions_of(repeats)
+        own = None if repeats.device.type == "cpu" else handlers[repeats.device.type].own_or_report("repeat_interleave", expected=True)
+        return own(None, repeats) if own is not None else positions_of(repeats)
 
 
 def positions_of(repeats: Any) -> Any:
