@@ -5,21 +5,15 @@
 // put to sleep instead, as later Pythons do, and ends with the process.
 #pragma once
 #include <Python.h>
-#include <cxxabi.h>
-#include <unistd.h>
 
 namespace rl {
+
+void retake_lock(PyThreadState* state);   // PyEval_RestoreThread that returns with the lock or never
 
 class Unlocked {
  public:
   Unlocked() : state_(PyEval_SaveThread()) {}
-  ~Unlocked() {
-    try {
-      PyEval_RestoreThread(state_);
-    } catch (const abi::__forced_unwind&) {
-      for (;;) pause();
-    }
-  }
+  ~Unlocked() { retake_lock(state_); }
   Unlocked(const Unlocked&) = delete;
   Unlocked& operator=(const Unlocked&) = delete;
 

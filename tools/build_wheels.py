@@ -7,7 +7,8 @@ audit is removed and the command fails.
     pip install build ziglang auditwheel
     python tools/build_wheels.py                                    each Python 3.11-3.14 found here, both processors
     python tools/build_wheels.py --python 3.12 --machine aarch64    one of them
-    python tools/build_wheels.py --headers FOLDER                   also a Python whose headers alone are here (FOLDER/Python.h)
+    python tools/build_wheels.py --headers FOLDER                   also a Python whose headers alone are here (FOLDER/Python.h; of a
+                                                                    Debian package unpacked: usr/include/python3.X)
     python tools/build_wheels.py --audit dist/*.whl                 audit wheels made elsewhere
 
 Everything in a wheel but the native module is the same for all of them, so one wheel is built by the package's own build
@@ -81,8 +82,7 @@ def targets_of(options: argparse.Namespace) -> list[Target]:
     for version, folders in found_pythons():
         known.setdefault(version, folders)
     for folder in map(Path, options.headers):
-        # A distribution may keep the part that depends on the processor beside the folder (Debian's pyconfig.h).
-        known[version_of(folder)] = (str(folder), str(folder.parent))
+        known[version_of(folder)] = (str(folder),)
     wanted = options.python or VERSIONS
     absent = [version for version in wanted if version not in known]
     if absent:
@@ -110,16 +110,30 @@ def compiler(folder: Path, machine: str) -> Path:
     return folder / "c++"
 
 
+def headers_for(target: Target, folder: Path) -> tuple[str, ...]:
+    """The headers, with the part that depends on the processor where they look for it.
+
+    Debian keeps that part beside them, in <triple>/python3.X, among the headers of the C library, which must not be seen: it is copied.
+    """
+    own = Path(f"{target.machine}-linux-gnu", f"python{target.version}")
+    beside = Path(target.headers[0]).parent / own
+    if not beside.is_dir():
+        return target.headers
+    shutil.copytree(beside, folder / "headers" / own, dirs_exist_ok=True)
+    return (target.headers[0], str(folder / "headers"))
+
+
 def compile_module(target: Target, jobs: int, keep: Path | None) -> Path:
     """The native module of a target."""
     folder = (keep or Path(tempfile.mkdtemp(prefix="rushlight-"))) / f"{target.tag}-{target.machine}"
     folder.mkdir(parents=True, exist_ok=True)
     command = compiler(folder, target.machine)
+    headers = headers_for(target, folder)
     # No path of this machine in the module; nothing in it but code; undefined behaviour is not to trap in a release.
     flags = f"-ffile-prefix-map={ROOT}=. -fno-sanitize=undefined -g0"
     run("cmake", "-G", "Ninja", "-S", ROOT, "-B", folder / "build", "-DCMAKE_BUILD_TYPE=Release", f"-DCMAKE_CXX_COMPILER={command}",
         f"-DCMAKE_AR={folder / 'ar'}", f"-DCMAKE_RANLIB={folder / 'ranlib'}", f"-DCMAKE_CXX_FLAGS={flags}", "-DCMAKE_MODULE_LINKER_FLAGS=-s",
-        "-DCMAKE_SYSTEM_NAME=Linux", f"-DCMAKE_SYSTEM_PROCESSOR={target.machine}", f"-DRUSHLIGHT_PYTHON_HEADERS={';'.join(target.headers)}",
+        "-DCMAKE_SYSTEM_NAME=Linux", f"-DCMAKE_SYSTEM_PROCESSOR={target.machine}", f"-DRUSHLIGHT_PYTHON_HEADERS={';'.join(headers)}",
         f"-DRUSHLIGHT_PYTHON_SUFFIX={target.module.removeprefix('_C')}")
     run("cmake", "--build", folder / "build", "--parallel", str(jobs))
     return folder / "build" / target.module
