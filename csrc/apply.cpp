@@ -82,6 +82,17 @@ static DerivedVjp* choose_rule(Overload* op, TapeInfo* info, uint64_t recorded, 
   return fewer;
 }
 
+// Which results (as bits) are 0 with these settings, whatever the numbers are: those have no graph. Asked only where a graph was made.
+static bool find_zeros(DerivedVjp* rule, Arguments& args, PyObject* result, uint64_t* zeros) {
+  *zeros = 0;
+  PyObject* first = PyTuple_Check(result) ? PyTuple_GET_ITEM(result, 0) : result;
+  if (!rule->zeros || !tape_requires_grad(as_tensor(first))) return true;
+  Ref bits(PyObject_Vectorcall(rule->zeros, args.data(), rule->op->params->size(), nullptr));
+  if (!bits) return false;
+  *zeros = PyLong_AsUnsignedLongLong(bits.p);
+  return !PyErr_Occurred();
+}
+
 static bool apply_derived(Node* n, Overload* op, TapeInfo* info, PyObject** grads, PyObject** out, uint64_t needs) {
   uint64_t recorded = recorded_mask(n), wanted = recorded & needs;
   DerivedVjp* full = tape_derived(op, info, recorded);
@@ -89,6 +100,7 @@ static bool apply_derived(Node* n, Overload* op, TapeInfo* info, PyObject** grad
   if (!rule) return false;
   uint64_t mask = rule == full ? recorded : wanted;
   Ref result;
+  uint64_t zeros = 0;
   if (rule->op) {
     Arguments args;
     for (uint32_t i = 0; i < n->num_outputs; i++)
@@ -96,7 +108,7 @@ static bool apply_derived(Node* n, Overload* op, TapeInfo* info, PyObject** grad
     for (int p : rule->params)
       if (!args.push(saved_unpack(n, n->saved() + position(full->params, p), param_text(op, p)))) return false;
     result = Ref(overload_call(rule->op, args.data()));
-    if (!result) return false;
+    if (!result || !find_zeros(rule, args, result.p, &zeros)) return false;
   } else if (n->released && n->num_saved) {
     return Ref(saved_unpack(n, n->saved(), "input")), false;
   }
@@ -107,6 +119,7 @@ static bool apply_derived(Node* n, Overload* op, TapeInfo* info, PyObject** grad
     if (which == -2 || !(wanted >> k & 1)) continue;
     bool alone = which <= -3;
     if (alone) which = -3 - which;
+    else alone = which >= 0 && (zeros >> which & 1);
     PyObject* g = which == -1 ? grads[0] : PyTuple_Check(result.p) ? PyTuple_GET_ITEM(result.p, which) : result.p;
     out[k] = alone && tape_requires_grad(as_tensor(g)) ? call_method(g, "detach") : Py_XNewRef(g);
     if (alone && !out[k]) return false;

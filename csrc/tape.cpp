@@ -93,7 +93,7 @@ static DerivedVjp* ask_derived(Overload* op, TapeInfo* info, uint64_t mask) {
   Ref answer(bits ? PyObject_CallOneArg(op->mask_vjp, bits.p) : nullptr);
   if (!answer) return nullptr;
   if (!PyTuple_Check(answer.p) || PyTuple_GET_SIZE(answer.p) < 2) {
-    PyErr_Format(PyExc_RuntimeError, "%U: mask_vjp must return (overload, params[, outputs]), got %R", op->name, answer.p);
+    PyErr_Format(PyExc_RuntimeError, "%U: mask_vjp must return (overload, params[, outputs[, zeros]]), got %R", op->name, answer.p);
     return nullptr;
   }
   auto derived = std::make_unique<DerivedVjp>();
@@ -111,6 +111,7 @@ static DerivedVjp* ask_derived(Overload* op, TapeInfo* info, uint64_t mask) {
   } else {
     for (int i = 0; i < needed; i++) derived->outputs.push_back(i);
   }
+  if (PyTuple_GET_SIZE(answer.p) > 3 && PyTuple_GET_ITEM(answer.p, 3) != Py_None) derived->zeros = Py_NewRef(PyTuple_GET_ITEM(answer.p, 3));
   if (static_cast<int>(derived->outputs.size()) != needed) {
     PyErr_Format(PyExc_RuntimeError, "%U: mask_vjp answered for %zu gradients, %d were asked for", op->name, derived->outputs.size(), needed);
     return nullptr;

@@ -114,6 +114,7 @@ PyObject* tensor_meta(Tensor* t);        // new reference
 struct DerivedVjp {
   Overload* op = nullptr;                // strong; null when every gradient is `g` itself
   std::vector<int> params;               // what to pass after the gradients: parameter index, -1 for the result
+  PyObject* zeros = nullptr;             // strong, may be null: given op's arguments, says as bits which of its results are 0 whatever they hold
   std::vector<int> outputs;              // per needed parameter: position in op's result, -1: g itself, -2: none, -3 - k: position k, without its graph
 };
 

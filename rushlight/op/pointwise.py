@@ -64,6 +64,7 @@ class Pointwise(OpDefinition):
     upcast: ClassVar[bool] = True             # half types compute in float32
     needs_tensor: ClassVar[bool] = False      # refuse a call with numbers only, as PyTorch does for some ops
     divisor: ClassVar[str | None] = None      # the parameter that must hold no 0 when integers are divided
+    no_derivative: ClassVar[tuple[str, ...]] = ()   # operands that PyTorch has no derivative for: a backward pass that asks for one raises
     by_value: ClassVar[str | None] = None     # a parameter of one element, which may lie in the tensor that is written
     inplace = True
 
@@ -201,24 +202,26 @@ class Pointwise(OpDefinition):
         return None
 
     def mask_vjp(self) -> Callable | None:
-        return self.derived if self.records() else None
+        has_rule = any(p.is_tensor and p.name not in self.no_derivative for p in self.spec.params)
+        return self.derived if self.records() and has_rule else None
 
-    def derived(self, mask: int) -> tuple[Any, tuple[int, ...], tuple[int, ...]]:
+    def derived(self, mask: int) -> tuple[Any, tuple[int, ...], tuple[int, ...], Callable | None]:
         """The gradient op for the tensor parameters in `mask`.
 
-        Returns its overload, the parameters to pass after the gradient (-1: the result), and for each wanted
-        parameter which output is its gradient (-1: the incoming gradient itself, so that `add` costs nothing).
+        Returns its overload, the parameters to pass after the gradient (-1: the result), for each wanted
+        parameter which output is its gradient (-1: the incoming gradient itself, so that `add` costs nothing),
+        and what tells which outputs are always 0 with the settings of one call.
         """
         tensors = [i for i, p in enumerate(self.spec.params) if p.is_tensor]
         wanted = tuple(i for k, i in enumerate(tensors) if mask >> k & 1)
         computed = tuple(i for i in wanted if not self.passes_gradient(i))
         outputs = tuple(computed.index(i) if i in computed else -1 for i in wanted)
         if not computed:
-            return None, (), outputs
+            return None, (), outputs, None
         definition = PointwiseVjp(self, computed)
         if definition.records():   # -3 - k: output k, which is always 0 and has no graph
             outputs = tuple(-3 - k if k >= 0 and definition.is_zero[k] else k for k in outputs)
-        return definition.overload(), definition.passed, outputs
+        return definition.overload(), definition.passed, outputs, definition.zeros_with if definition.has_settings else None
 
     def passes_gradient(self, index: int) -> bool:
         """Whether the gradient of parameter `index` is the incoming one, whatever the operands are."""
@@ -238,6 +241,8 @@ class Pointwise(OpDefinition):
 
     def gradients(self, s: Scalars, g: list[Any], values: list[Any], result: list[Any] | None, wanted: tuple[int, ...]) -> list[Any]:
         """Expressions of the gradients. `result` holds leaves standing for saved outputs, or None to recompute."""
+        for name in {self.spec.params[i].name for i in wanted} & {*self.no_derivative}:
+            raise NotImplementedError(f"the derivative for '{self.name}: {name}' is not implemented. Detach it.")
         if type(self).vjp is not None:
             return self.explicit_gradients(s, g, values, result, wanted)
         forward = self.outputs(values)
@@ -292,6 +297,16 @@ class PointwiseVjp(Pointwise):
         codes = ("f64",) if "complex" in self.forward.refuse else ("f64", "c128")
         made = [self.sample_zeros(code, k) for code in codes for k in range(3 if settings else 1)]
         return tuple(all(found) for found in zip(*made, strict=True))
+
+    @property
+    def has_settings(self) -> bool:
+        """Whether a gradient may be 0 for what one call sets: a mode, an exponent that is compiled in."""
+        return bool(self.compiled_in) or any(p.type not in OPERAND_TYPES for p in self.forward.spec.params)
+
+    def zeros_with(self, *args: Any) -> int:
+        """Which gradients (as bits) are 0 with the settings of this call, whatever the tensors hold."""
+        values, _ = self.leaves(args, self.operand_indices(args), compute_code(args[0].dtype.code))
+        return sum(is_constant_zero(v) << k for k, v in enumerate(self.outputs(values)))
 
     def sample_zeros(self, code: str, k: int) -> tuple[bool, ...]:
         """Which gradients are the constant 0 for operands of type `code` and the k-th samples of the settings."""

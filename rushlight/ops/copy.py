@@ -248,9 +248,8 @@ class To(_Move):
         dtype = dtype or input.dtype
         if memory_format in (None, preserve_format) and input.dtype is dtype and not copy:
             return input
-        if input.dtype is dtype and not copy and has_format(input, memory_format):
-            if memory_format is contiguous_format or prefers_channels_last(input):
-                return input
+        if input.dtype is dtype and not copy and has_format(input, memory_format, by_strides=True):
+            return input
         return fresh(input, input.shape, strides_for(input, memory_format), dtype, input.device).copy_(input)
 
 
@@ -260,17 +259,18 @@ def check_format(memory_format: Any) -> None:
         raise TypeError(f"argument 'memory_format' must be memory_format, not {type(memory_format).__name__}")
 
 
-def has_format(t: Any, memory_format: Any) -> bool:
-    """Whether a tensor already is laid out as asked."""
+def has_format(t: Any, memory_format: Any, by_strides: bool = False) -> bool:
+    """Whether a tensor already is laid out as asked; by its strides alone, which every tensor that is not channels last satisfies
+    for the contiguous format, as `to` judges."""
     check_format(memory_format)
     if memory_format in (None, preserve_format):
         return True
     if memory_format is contiguous_format:
-        return t._is_contiguous()
+        return not (t.ndim in (4, 5) and prefers_channels_last(t)) if by_strides else t._is_contiguous()
     wanted = 4 if memory_format is channels_last else 5
     if t.ndim != wanted:
         raise RuntimeError(f"required rank {wanted} tensor to use {memory_format.name} format, got shape {list(t.shape)}")
-    return t._is_channels_last()
+    return prefers_channels_last(t) if by_strides else t._is_channels_last()
 
 
 def prefers_channels_last(t: Any) -> bool:

@@ -311,3 +311,49 @@ def test_index_that_shares_memory_with_the_target():
 def test_writes_to_overlapping_memory_are_refused():
     with pytest.raises(RuntimeError, match="single memory location"):
         rl.zeros(1, 5).expand(4, 5).index_fill_(0, rl.tensor([1]), 1)
+
+
+def layouts(m, rank):
+    """Tensors of one shape in the layouts that matter to where channels lie."""
+    last = m.channels_last if rank == 4 else m.channels_last_3d
+    x = m.arange(2 * 3 * 4**(rank - 2), dtype=m.float32).reshape(2, 3, *[4] * (rank - 2))
+    return [x, x.to(memory_format=last), x.double().to(memory_format=last), x.permute(0, *range(2, rank), 1).contiguous().movedim(-1, 1)[:, :, :2]]
+
+
+@pytest.mark.parametrize("rank", [4, 5])
+def test_cat_keeps_channels_last_where_all_have_it(rank):
+    def joined(m):
+        given, made = layouts(m, rank), []
+        for pair in ([0, 0], [0, 1], [1, 0], [1, 1], [1, 2], [3, 3], [1, 1, 1]):
+            made += [m.cat([given[k] for k in pair], dim) for dim in range(rank)]
+        made.append(m.cat([m.ones(0), given[1]]))
+        made.append(m.cat([m.ones(2, 1, *[4] * (rank - 2)).to(memory_format=m.channels_last if rank == 4 else m.channels_last_3d)] * 2, 1))
+        return made
+
+    for got, expected in zip(joined(rl), joined(torch), strict=True):
+        assert got.stride() == expected.stride() and got.tolist() == expected.tolist()
+
+
+def test_large_cat_of_channels_last_writes_rows_side_by_side():
+    def joined(m):
+        x = m.arange(4 * 24 * 32 * 32, dtype=m.float32).reshape(4, 24, 32, 32).to(memory_format=m.channels_last).requires_grad_(True)
+        y = m.cat([x, x * 2], 1)
+        (y * y).sum().backward()
+        return [y.detach(), x.grad, *[m.cat([x.detach()] * 3, dim) for dim in range(4)]]
+
+    for got, expected in zip(joined(rl), joined(torch), strict=True):
+        assert got.stride() == expected.stride() and got.tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("rank", [4, 5])
+def test_to_a_memory_format_copies_as_pytorch_does(rank):
+    def moved(m):
+        last = m.channels_last if rank == 4 else m.channels_last_3d
+        given = [*layouts(m, rank), m.ones(2, 3, *[4] * (rank - 2)).permute(*reversed(range(rank))), m.ones(1, 1, *[1] * (rank - 2))]
+        made = [(x.to(memory_format=f, **more), x) for x in given for f in (last, m.contiguous_format, m.preserve_format)
+                for more in ({}, {"copy": True}, {"dtype": m.float64}, {"dtype": m.float32})]
+        made += [(getattr(x, name)(memory_format=f), x) for x in given for f in (last, m.contiguous_format, m.preserve_format)
+                 for name in ("float", "double", "half", "bfloat16", "int", "bool", "cfloat")]
+        return [(y.stride(), y is x) for y, x in made]
+
+    assert moved(rl) == moved(torch)

@@ -218,3 +218,52 @@ def test_second_gradient_of_a_norm_at_zero(order: int, second: bool) -> None:
     assert g.tolist() == [0.0] * 3
     (h,) = rl.autograd.grad(g.sum(), x)
     assert h.isnan().all().item() is second
+
+
+def gradients_and_their_graphs(module, function, count):
+    """The first gradients of a function of two vectors, as numbers, and whether each has a graph; or what was raised."""
+    given = [module.tensor(numbers, dtype=module.float64, requires_grad=True) for numbers in ([3.0, -5.0, 7.5], [2.0, 3.0, 0.5])][:count]
+    try:
+        grads = module.autograd.grad(function(module, *given).sum(), given, create_graph=True)
+    except RuntimeError as error:   # NotImplementedError is one
+        return type(error).__name__
+    return [(g.tolist(), g.requires_grad) for g in grads]
+
+
+@pytest.mark.parametrize(("function", "count"), [
+    (lambda m, x, y: m.div(x, y, rounding_mode="floor"), 2),
+    (lambda m, x, y: m.div(x, y, rounding_mode="trunc"), 2),
+    (lambda m, x: m.div(x, 2.0, rounding_mode="trunc"), 1),
+    (lambda m, x, y: m.div(x, y, rounding_mode=None), 2),
+    (lambda m, x: x**0, 1),
+    (lambda m, x: m.float_power(x, 0.0), 1),
+    (lambda m, x: x**1, 1),
+    (lambda m, x: x**2, 1),
+    (lambda m, x: (x * 1).pow_(0), 1),
+], ids=str)  # fmt: skip
+def test_gradients_that_are_0_with_these_settings_have_no_graph(function, count):
+    expected = gradients_and_their_graphs(torch, function, count)
+    assert gradients_and_their_graphs(rl, function, count) == expected
+
+
+@pytest.mark.parametrize(("function", "count"), [
+    (lambda m, x, y: m.floor_divide(x, y), 2),
+    (lambda m, x: x // 2, 1),
+    (lambda m, x: (x * 1).floor_divide_(2), 1),
+    (lambda m, x, y: m.heaviside(x, y), 2),
+    (lambda m, x: m.heaviside(x, m.ones(3, dtype=m.float64)), 1),
+    (lambda m, x, y: m.special.zeta(x, y), 2),
+], ids=str)  # fmt: skip
+def test_a_derivative_that_pytorch_has_not_is_refused_by_the_backward_pass(function, count):
+    expected = gradients_and_their_graphs(torch, function, count)
+    assert expected in ("RuntimeError", "NotImplementedError")
+    assert gradients_and_their_graphs(rl, function, count) == expected
+
+
+def test_zeta_has_a_derivative_in_its_start_alone():
+    made = []
+    for module in (torch, rl):
+        power, start = (module.tensor([3.0, 4.0], dtype=module.float64, requires_grad=True) for _ in range(2))
+        (grad,) = module.autograd.grad(module.special.zeta(power, start).sum(), [start])
+        made.append(grad.tolist())
+    assert made[1] == pytest.approx(made[0], rel=1e-12)

@@ -111,3 +111,17 @@ def test_transforms_see_the_same_gradients_as_backward(call: Callable[[Any], Any
     rl.testing.assert_close(rl.func.grad(lambda v: call(v).sum())(x), expected)
     rl.testing.assert_close(rl.func.jvp(call, (x,), (rl.ones_like(x),))[1], expected)
     rl.testing.assert_close(rl.func.vmap(call, in_dims=1, out_dims=1)(x), call(x))
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_zeta_of_starts_far_left_of_0(dtype: str) -> None:
+    torch = pytest.importorskip("torch")
+    starts = [-1e-3, -0.25, -1.5, -8.5, -9.25, -9.5, -9.75, -10.25, -10.5, -19.5, -20.5, -21.75, -100.5, -1000.25, -100000.5, -25.0, 0.0, 0.5, 12.0]
+    for power in (1.5, 2.0, 3.0, 8.0):
+        expected = torch.special.zeta(torch.tensor(power, dtype=getattr(torch, dtype)), torch.tensor(starts, dtype=getattr(torch, dtype))).double()
+        got = torch.tensor(rl.special.zeta(rl.tensor(power, dtype=getattr(rl, dtype)), rl.tensor(starts, dtype=getattr(rl, dtype))).tolist(), dtype=torch.float64)
+        # The terms beside the pole decide what is lost where the sum is smaller than they are.
+        size = torch.tensor([max(abs(q - round(q)), 0.5 if q == round(q) else 0.0) for q in starts], dtype=torch.float64) ** -power
+        bound = (1e-5 if dtype == "float32" else 1e-13) * (size + 1)
+        assert torch.equal(got.isfinite(), expected.isfinite()) and torch.equal(got.isnan(), expected.isnan())
+        assert bool(((got - expected).abs() <= bound)[expected.isfinite()].all()), (power, got.tolist(), expected.tolist())

@@ -13,6 +13,7 @@ from rushlight.op.definition import KIND_PLANNED, OpDefinition
 from rushlight.op.indexed import ZERO, contiguous_strides, copy_steps
 from rushlight.op.pointwise import check_devices, compile_for, device_of
 from rushlight.op.reduction import GRAIN, as_step, product
+from rushlight.ops.copy import ordered_strides, prefers_channels_last
 from rushlight.ops.reduction.restore import as_dtype
 from rushlight.promotion import result_type_of
 
@@ -61,14 +62,17 @@ class Cat(OpDefinition):
         dtype, device = joined_dtype(tensors), device_of(args)
         shape = list(model.shape)
         shape[dim] = sum(t.shape[dim] for _, t in real)
-        strides = contiguous_strides(shape)
+        order = slowest_first(tensors)
+        given = None if order is None else ordered_strides(shape, order[::-1])
+        strides, new = given or contiguous_strides(shape), ("new", dtype, tuple(shape), given, 0, 0)
         steps, start, inputs = [], 0, len(tensors)
-        if side_by_side(real, dim, dtype, device):
-            return _C.Plan(inputs, device, [("new", dtype, tuple(shape), None, 0, 0)], [joined_rows(real, dim, inputs, shape, dtype, device)])
+        order = order or range(len(shape))
+        if side_by_side(real, order.index(dim), dtype, device, given is not None):
+            return _C.Plan(inputs, device, [new], [joined_rows(real, dim, order, inputs, shape, dtype, device)])
         for k, t in real if device.type != "meta" else ():
             steps += copy_steps(device, t, k, (inputs, start * strides[dim] * dtype.itemsize), strides, dtype)
             start += t.shape[dim]
-        return _C.Plan(inputs, device, [("new", dtype, tuple(shape), None, 0, 0)], steps)
+        return _C.Plan(inputs, device, [new], steps)
 
     def vjp(self, g, tensors: Meta, dim):
         real = [t for t in tensors if not is_skipped(t)]
@@ -84,23 +88,32 @@ class Cat(OpDefinition):
         return {"tensors": grads}
 
 
-def side_by_side(real: Sequence[tuple[int, Any]], dim: int, dtype: Any, device: Any) -> bool:
+def slowest_first(tensors: Sequence[Any]) -> tuple[int, ...] | None:
+    """The order of the result's dims where every tensor has its channels last, skipped ones too; None for the order they are in."""
+    rank = tensors[0].ndim
+    if rank not in (4, 5) or not all(t.ndim == rank and prefers_channels_last(t) for t in tensors):
+        return None
+    return (0, *range(2, rank), 1)
+
+
+def side_by_side(real: Sequence[tuple[int, Any]], place: int, dtype: Any, device: Any, channels: bool) -> bool:
     """Whether rows of the result are rows of the tensors one after another, worth writing in one go: memory then sees one
-    stream of writes instead of one per tensor."""
-    if not dim or device.type != "cpu" or not 2 <= len(real) <= MOST_JOINED:
+    stream of writes instead of one per tensor. `place` is that of the dim in the order of memory, `channels` whether those are last."""
+    if not place or device.type != "cpu" or not 2 <= len(real) <= MOST_JOINED:
         return False
-    return all(t.dtype is dtype and t._is_contiguous() and t.numel() for _, t in real) and sum(t.numel() for _, t in real) >= JOINED_FROM
+    return all(t.dtype is dtype and (t._is_channels_last() if channels else t._is_contiguous()) and t.numel() for _, t in real) and sum(t.numel() for _, t in real) >= JOINED_FROM
 
 
-def joined_rows(real: Sequence[tuple[int, Any]], dim: int, inputs: int, shape: Sequence[int], dtype: Any, device: Any) -> tuple:
+def joined_rows(real: Sequence[tuple[int, Any]], dim: int, order: Sequence[int], inputs: int, shape: Sequence[int], dtype: Any, device: Any) -> tuple:
     """The step that writes the result row by row."""
     key = (dtype.code, len(real), device.type)
     kernel = _join_kernels.get(key)
     if kernel is None:
         kernel = _join_kernels[key] = as_step(compile_for(device, join_nest(dtype.code, len(real))))
-    lengths = [product(t.shape[dim:]) for _, t in real]
+    place = order.index(dim)
+    lengths = [product(t.shape[d] for d in order[place:]) for _, t in real]
     width = sum(lengths)
-    return (kernel, [*(k for k, _ in real), inputs], [width, *lengths], product(shape[:dim]), max(1, GRAIN // width), -1)
+    return (kernel, [*(k for k, _ in real), inputs], [width, *lengths], product(shape[d] for d in order[:place]), max(1, GRAIN // width), -1)
 
 
 def join_nest(code: str, count: int) -> Nest:

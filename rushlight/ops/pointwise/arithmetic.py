@@ -123,6 +123,7 @@ class FloorDivide(Pointwise):
     divisor = "other"
     dunder = ("__floordiv__", "__rfloordiv__", "__ifloordiv__")
     refuse = ("bool", "complex")
+    no_derivative = ("input", "other")
 
     def expr(self, s, x, y):
         return s.floor_divide(x, y)

@@ -277,7 +277,7 @@ class Heaviside(Pointwise):
     """0 below zero, 1 above it, `values` at it."""
 
     schema = "heaviside(Tensor input, Tensor values) -> Tensor"
-    differentiable = False
+    no_derivative = ("input", "values")
 
     def check(self, input, values):
         if is_complex(input) or is_complex(values):

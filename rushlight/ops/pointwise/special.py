@@ -156,6 +156,7 @@ class Zeta(Pointwise):
     method = inplace = False
     promote = Promote.TO_FLOAT
     refuse = ("complex", "half")
+    no_derivative = ("input",)
 
     def expr(self, s, power, start):
         return s.zeta(power, start)
