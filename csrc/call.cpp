@@ -7,6 +7,7 @@
 
 #include "bind.h"
 #include "build.h"
+#include "number.h"
 #include "scan.h"
 #include "table.h"
 #include "tape.h"

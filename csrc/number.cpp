@@ -383,7 +383,10 @@ static PyObject* py_number_bytes(PyObject*, PyObject* args) {
   return PyBytes_FromStringAndSize(bytes, itemsize(dtype_of(dtype)));
 }
 
+static PyObject* py_is_known_number(PyObject*, PyObject* o) { return PyBool_FromLong(number_class(o) >= kFirstKnownNumber); }
+
 static PyMethodDef functions[] = {
+    {"is_known_number", py_is_known_number, METH_O, "whether plan keys tell this number (2, 0.5, ...) from others of its sign"},
     {"number_bytes", py_number_bytes, METH_VARARGS, "number_bytes(number, dtype): one element as bytes"},
     {"get_default_dtype", py_get_default, METH_NOARGS, "the dtype Python floats get"},
     {"set_default_dtype", py_set_default, METH_O, "set the dtype Python floats get"},

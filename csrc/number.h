@@ -32,6 +32,22 @@ bool is_number(PyObject* o);                         // Python's or NumPy's
 // False with a TypeError set where PyTorch refuses (float8, wide unsigned integers with others).
 bool promote_dtypes(DType a, DType b, DType* out);
 
+// Numbers an op may want compiled in (exponents: x ** 2 is a product) tell apart; the others only by sign. 0: no real number.
+// Plan keys and Python (_C.is_known_number) both ask here.
+inline constexpr double kKnownNumbers[] = {-2, -1, -0.5, 0, 0.5, 1, 2, 3, 4};
+inline constexpr uint64_t kFirstKnownNumber = 16;
+inline uint64_t number_class(PyObject* o) {
+  if (!PyFloat_Check(o) && (!PyLong_Check(o) || PyBool_Check(o))) return 0;
+  double v = PyFloat_AsDouble(o);
+  if (v == -1 && PyErr_Occurred()) return PyErr_Clear(), 1;   // an integer beyond double
+  uint64_t c = kFirstKnownNumber;
+  for (double known : kKnownNumbers) {
+    if (v == known) return c;
+    c++;
+  }
+  return v < 0 ? 2 : 3;
+}
+
 extern DType default_dtype;                          // float32 until set_default_dtype says otherwise
 DType default_complex_dtype();
 

@@ -89,17 +89,6 @@ inline bool add_argument(KeyBuilder& key, PyObject* o, bool runtime_scalar) {
   return false;
 }
 
-// Numbers an op may want compiled in (exponents: x ** 2 is a product) tell apart; the others only by sign.
-inline uint64_t number_class(PyObject* o) {
-  if (!PyFloat_Check(o) && (!PyLong_Check(o) || PyBool_Check(o))) return 0;
-  double v = PyFloat_AsDouble(o);
-  if (v == -1 && PyErr_Occurred()) return PyErr_Clear(), 1;   // an integer beyond double
-  constexpr double known[] = {-2, -1, -0.5, 0, 0.5, 1, 2, 3, 4};
-  for (int i = 0; i < 9; i++)
-    if (v == known[i]) return 16 + i;
-  return v < 0 ? 2 : 3;
-}
-
 // Writing over an operand's own bytes is planned differently, and refused for some overlaps.
 inline uint64_t alias_class(Tensor* a, Tensor* b) {
   return static_cast<uint64_t>(a->storage == b->storage) << 8 | static_cast<uint64_t>(memory_overlap(a, b));

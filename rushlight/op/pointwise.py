@@ -119,7 +119,7 @@ class Pointwise(OpDefinition):
         operands = [i for i, p in enumerate(self.spec.params) if p.type in OPERAND_TYPES and args[i] is not None]
         if not self.compiled_in:
             return operands
-        return [i for i in operands if not (self.spec.params[i].name in self.compiled_in and is_known_number(args[i]))]
+        return [i for i in operands if not (self.spec.params[i].name in self.compiled_in and _C.is_known_number(args[i]))]
 
     def common_dtype(self, args: tuple, operands: list[int]) -> Any:
         if self.promote is Promote.KEEP:
@@ -405,11 +405,6 @@ def is_constant_zero(value: Any) -> bool:
     if not isinstance(value, expr.Value):
         return False
     return value.attr == 0 if value.op == "const" else value.op == "complex" and all(is_constant_zero(part) for part in value.args)
-
-
-def is_known_number(value: Any) -> bool:
-    """Whether `value` is one of the numbers the core's plan keys tell apart (csrc/table.h, number_class)."""
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and value in (-2, -1, -0.5, 0, 0.5, 1, 2, 3, 4)
 
 
 def used_args(values: list[Any]) -> set[int]:
