@@ -61,6 +61,7 @@ bool device_ok(Unit* unit, int status, const char* what) {
 
 bool stream_copy(Stream* stream, RushlightWay way, void* target, const void* source, size_t nbytes) {
   Unit* unit = stream->unit;
+  stream->jobs++;
   return device_ok(unit, unit->table->copy(unit->table->context, unit->device.index, stream->handle, way, target, source, nbytes), "copy");
 }
 
@@ -83,6 +84,7 @@ static bool stream_drain(Stream* stream) {
 
 static bool launch_once(Stream* stream, const RushlightLaunch& launch) {
   Unit* unit = stream->unit;
+  stream->jobs++;
   return device_ok(unit, unit->table->launch(unit->table->context, unit->device.index, stream->handle, &launch), "launch");
 }
 
@@ -208,6 +210,7 @@ static bool copy_units(Tensor* target, Tensor* source, size_t nbytes) {
   if (!from) return false;
   const RushlightDevice* table = to->unit->table;
   void *ready = nullptr, *done = nullptr;
+  to->jobs++, from->jobs++;
   int here = target->device.index, there = source->device.index;
   // The source's stream first, then the copy, and what is written over the source later after that.
   bool ok = !table->record || (device_ok(from->unit, table->record(table->context, there, from->handle, &ready), "record") &&
@@ -332,7 +335,27 @@ PyObject* py_wait(PyObject*, PyObject* args) {
   if (!event) return nullptr;
   if (event->unit->device.type != s->unit->device.type) return PyErr_SetString(PyExc_RuntimeError, "Event.wait: the event belongs to another kind of device"), nullptr;
   const RushlightDevice* table = s->unit->table;
+  s->jobs++;
   return none_if(device_ok(s->unit, table->wait(table->context, s->unit->device.index, s->handle, event->handle), "wait"));
+}
+
+// Whether all that was queued is done: by a mark behind the last job, so that asking again asks for the same one.
+PyObject* py_query_stream(PyObject*, PyObject* args) {
+  PyObject* device;
+  int number, reached = 1;
+  Stream* s = PyArg_ParseTuple(args, "Oi", &device, &number) ? stream_of(device, number) : nullptr;
+  if (!s) return nullptr;
+  const RushlightDevice* table = s->unit->table;
+  int unit = s->unit->device.index;
+  if (!table->record) Py_RETURN_TRUE;
+  if (!s->asked || s->asked_at != s->jobs) {
+    void* mark = nullptr;
+    if (!device_ok(s->unit, table->record(table->context, unit, s->handle, &mark), "record")) return nullptr;
+    if (s->asked) table->forget(table->context, unit, s->asked);
+    s->asked = mark, s->asked_at = s->jobs;
+  }
+  if (!device_ok(s->unit, table->query(table->context, unit, s->asked, &reached), "query")) return nullptr;
+  return PyBool_FromLong(reached);
 }
 
 PyObject* py_finish(PyObject*, PyObject* capsule) {
@@ -424,6 +447,7 @@ PyMethodDef functions[] = {
     {"synchronize", py_synchronize, METH_VARARGS, "synchronize(device, number=-1): wait for a stream, or for all; then raise what checks found"},
     {"record_event", py_record, METH_VARARGS, "record_event(device, number): a mark in a stream; None where a device has one queue"},
     {"wait_event", py_wait, METH_VARARGS, "wait_event(device, number, event): the stream waits for the mark"},
+    {"query_stream", py_query_stream, METH_VARARGS, "query_stream(device, number): whether all that was queued is done"},
     {"finish_event", py_finish, METH_O, "wait for a mark"},
     {"query_event", py_query, METH_O, "whether a mark is reached"},
     {"elapsed_time", py_elapsed, METH_VARARGS, "elapsed_time(start, end): milliseconds between two marks"},

@@ -32,6 +32,9 @@ struct Stream {
   Unit* unit;
   void* handle = nullptr;            // the device's name for it
   int number = 0;                    // ours: 0 is the unit's first queue
+  uint64_t jobs = 0;                 // how many were queued
+  void* asked = nullptr;             // the mark by which it was last asked whether all is done,
+  uint64_t asked_at = 0;             // and how many jobs were queued then
   ErrorCells checks;
   // Memory that was used on this stream last, and can be used on it again without waiting.
   BlockPool pools[2];                // of small requests, of large ones

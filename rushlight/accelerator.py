@@ -1,57 +1,158 @@
-"""The accelerator of this machine, in PyTorch's words. There is none yet: questions have plain answers, using it is refused."""
+"""The accelerator of this machine, in PyTorch's words: the plugged-in device that says `accelerator = True`, if there is one.
+
+Without one questions have plain answers, and using it is refused.
+"""
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from importlib import import_module
 from types import ModuleType
 from typing import Any
 
+from . import _C, devices
 from ._C import device as Device
+from .devices import handlers, set_unit
 from .refusals import stand_in
+from .streams import Stream
 
 Graph = stand_in("torch.accelerator", "Graph")
 
-
-def is_available() -> bool:
-    """False."""
-    return False
-
-
-def device_count() -> int:
-    """0."""
-    return 0
-
-
-def current_accelerator(check_available: bool = False) -> Any:
-    """None."""
-    return None
-
-
-def _refused(name: str) -> Any:
-    def refuse(*args: Any, **kwargs: Any) -> Any:
-        """Refused: there is no accelerator."""
-        raise RuntimeError(f"accelerator.{name}: Cannot access accelerator device when none is available.")
-
-    refuse.__name__ = refuse.__qualname__ = name
-    return refuse
-
-
-_NEED_ONE = (
-    "current_device_index current_device_idx set_device_index set_device_idx current_stream set_stream synchronize get_device_capability get_memory_info "
-    "memory_allocated memory_reserved max_memory_allocated max_memory_reserved memory_stats reset_accumulated_memory_stats reset_peak_memory_stats"
-)
-globals().update({name: _refused(name) for name in _NEED_ONE.split()})
 __all__ = [
-    "Graph", "current_accelerator", "device_count", "device_index", "empty_cache", "empty_host_cache", "is_available", *_NEED_ONE.split(),
+    "Graph", "current_accelerator", "current_device_idx", "current_device_index", "current_stream", "device_count", "device_index", "empty_cache",
+    "empty_host_cache", "get_device_capability", "get_memory_info", "is_available", "max_memory_allocated", "max_memory_reserved",
+    "memory_allocated", "memory_reserved", "memory_stats", "reset_accumulated_memory_stats", "reset_peak_memory_stats", "set_device_idx",
+    "set_device_index", "set_stream", "synchronize",
 ]  # fmt: skip
 
 
+def _handler() -> Any:
+    return next((handler for handler in handlers.values() if handler.accelerator), None)
+
+
+def _unit(name: str, device: Any = None) -> Any:
+    """The unit that is meant: by its number, a device, or None for the current one."""
+    handler = _handler()
+    if handler is None:
+        raise RuntimeError(f"accelerator.{name}: Cannot access accelerator device when none is available.")
+    if device is None or isinstance(device, int):
+        return Device(handler.name, _C.current_unit(handler.name) if device is None else device)
+    chosen = Device(device)
+    if chosen.type != handler.name:
+        raise ValueError(f"accelerator.{name}: {chosen.type} doesn't match the current accelerator {handler.name}.")
+    return chosen if chosen.index is not None else Device(chosen.type, _C.current_unit(chosen.type))
+
+
+def is_available() -> bool:
+    """Whether there is one with at least one unit."""
+    return device_count() > 0
+
+
+def device_count() -> int:
+    """How many units it has."""
+    handler = _handler()
+    return handler.device_count() if handler is not None else 0
+
+
+def current_accelerator(check_available: bool = False) -> Any:
+    """The kind of device, without an index; None where there is none."""
+    handler = _handler()
+    return Device(handler.name) if handler is not None and (not check_available or is_available()) else None
+
+
+def current_device_index() -> int:
+    """This thread's current unit."""
+    return _unit("current_device_index").index
+
+
+def set_device_index(device: Any, /) -> None:
+    """Make a unit this thread's current one; a negative number changes nothing."""
+    if not isinstance(device, int) or device >= 0:
+        set_unit(_unit("set_device_index", device))
+
+
+current_device_idx, set_device_idx = current_device_index, set_device_index
+
+
+def current_stream(device: Any = None, /) -> Stream:
+    """This thread's current stream on a unit."""
+    unit = _unit("current_stream", device)
+    return Stream(unit, stream_id=_C.current_stream(unit))
+
+
+def set_stream(stream: Stream) -> None:
+    """Make a stream this thread's current one, and its unit too."""
+    _unit("set_stream", stream.device)
+    set_unit(stream.device)
+    _C.set_stream(stream.device, stream.stream_id)
+
+
+def synchronize(device: Any = None, /) -> None:
+    """Wait for all streams of a unit; then raise what checks on the device found."""
+    _C.synchronize(_unit("synchronize", device))
+
+
+def get_device_capability(device: Any = None, /) -> dict[str, Any]:
+    """What the unit can compute with: the types that kernels are generated for."""
+    _unit("get_device_capability", device)
+    types = [d for d in vars(_C).values() if isinstance(d, _C.dtype)]
+    return {"supported_dtypes": {d for d in types if d.code[0] in "bucif" and not d.code.startswith(("bits", "f4", "f8e8"))}}
+
+
+def get_memory_info(device: Any = None, /) -> tuple[int, int]:
+    """Bytes free and bytes in all on a unit."""
+    unit = _unit("get_memory_info", device)
+    asked = getattr(handlers[unit.type], "memory_info", None)
+    if asked is None:
+        raise RuntimeError(f"accelerator.get_memory_info: device '{unit.type}' does not say how much memory it has. Provide Device.memory_info(index).")
+    return asked(unit.index)
+
+
+def memory_stats(device: Any = None, /) -> OrderedDict[str, Any]:
+    """What the caching allocator holds."""
+    return devices.memory_stats(_unit("memory_stats", device))
+
+
+def memory_allocated(device: Any = None, /) -> int:
+    """Bytes that tensors use."""
+    return memory_stats(_unit("memory_allocated", device))["allocated_bytes.all.current"]
+
+
+def max_memory_allocated(device: Any = None, /) -> int:
+    """The most bytes that tensors used."""
+    return memory_stats(_unit("max_memory_allocated", device))["allocated_bytes.all.peak"]
+
+
+def memory_reserved(device: Any = None, /) -> int:
+    """Bytes held from the device."""
+    return memory_stats(_unit("memory_reserved", device))["reserved_bytes.all.current"]
+
+
+def max_memory_reserved(device: Any = None, /) -> int:
+    """The most bytes held from the device."""
+    return memory_stats(_unit("max_memory_reserved", device))["reserved_bytes.all.peak"]
+
+
+def reset_peak_memory_stats(device: Any = None, /) -> None:
+    """Peaks start anew from what is in use now."""
+    devices.reset_peak_memory_stats(_unit("reset_peak_memory_stats", device))
+
+
+def reset_accumulated_memory_stats(device: Any = None, /) -> None:
+    """Refused: what was allocated in all is not counted anew."""
+    unit = _unit("reset_accumulated_memory_stats", device)
+    raise RuntimeError(f"accelerator.reset_accumulated_memory_stats: the totals of '{unit}' cannot be reset. Subtract an earlier memory_stats().")
+
+
 def empty_cache() -> None:
-    """Nothing is kept for a device that is not there."""
+    """Give memory that no tensor uses back to the accelerator's units."""
+    handler = _handler()
+    for index in range(device_count()):
+        devices.empty_cache(Device(handler.name, index))
 
 
 def empty_host_cache() -> None:
-    """Nothing is kept for a device that is not there."""
+    """Nothing is kept: copies do not go through memory of the host's own."""
 
 
 def get_device_module(device: Any = None) -> ModuleType:
@@ -66,14 +167,17 @@ def get_device_module(device: Any = None) -> ModuleType:
 
 
 class device_index:  # noqa: N801 - PyTorch's name
-    """A region on one of several accelerators; None changes nothing."""
+    """A region on one of several units; None changes nothing."""
 
     def __init__(self, device: int | None, /) -> None:
         self.idx = device
+        self.outside: list[int] = []
 
     def __enter__(self) -> None:
         if self.idx is not None:
-            globals()["set_device_index"]()
+            self.outside.append(current_device_index())
+            set_device_index(self.idx)
 
     def __exit__(self, *exc: object) -> None:
-        return None
+        if self.idx is not None:
+            set_device_index(self.outside.pop())

@@ -204,8 +204,10 @@ def pin_memory(self: Tensor, device: Any = None) -> Tensor:
 
 
 def record_stream(self: Tensor, stream: Any) -> None:
-    """Refused: host tensors are on no stream."""
-    raise RuntimeError(f"record_stream: needs a tensor on an accelerator, got one on {self.device}")
+    """Keep the tensor's memory, once it is freed, until what `stream` has queued by then is done."""
+    if self.device.type in ("cpu", "meta"):
+        raise RuntimeError(f"record_stream: needs a tensor on an accelerator, got one on {self.device}")
+    _C.used_on_stream(self, stream.device, stream.stream_id)
 
 
 def reinforce(self: Tensor, reward: Any) -> None:

@@ -1,9 +1,19 @@
 """Devices: each one small package that implements `base.Device`. See `base.py` for how to add one."""
 
-from .base import Device, default_device, device_of, handlers, placed, register, registered, set_default_device
+from .base import (
+    Device,
+    default_device,
+    device_of,
+    handlers,
+    placed,
+    register,
+    registered,
+    set_default_device,
+    set_unit,
+)
 from .memory import empty_cache, memory_stats, reset_peak_memory_stats
 
 __all__ = [
     "Device", "default_device", "device_of", "empty_cache", "handlers", "memory_stats", "placed", "register", "registered",
-    "reset_peak_memory_stats", "set_default_device",
+    "reset_peak_memory_stats", "set_default_device", "set_unit",
 ]  # fmt: skip

@@ -70,6 +70,10 @@ class Device:
         """Device memory to device memory."""
         raise NotImplementedError
 
+    copy_between: ClassVar[Callable | None] = None
+    """copy_between(target, source, nbytes, index, source_index), for a device whose units reach each other's memory. Without it
+    copies from unit to unit go through the host."""
+
     # Kernels ------------------------------------------------------------------------------------------------------------
 
     def load(self, nest: Any) -> Any:
@@ -141,6 +145,38 @@ class Device:
     def synchronize(self, index: int | None = None) -> None:
         """Wait until everything launched has finished."""
 
+    accelerator: ClassVar[bool] = False   # True: `rushlight.accelerator` speaks of this device
+
+    # Streams, for a device that queues its work. With `streams = True` the copies, `launch`, `launch_pointwise` and `synchronize`
+    # get one argument more, the stream: 0, a unit's first queue, or a number of `new_stream`'s. They may return before the work is
+    # done, which each stream does in order; the core waits (`synchronize(index, stream)`) before the host looks.
+
+    streams: ClassVar[bool] = False
+
+    def new_stream(self, index: int, priority: int) -> int:
+        """The number of one more queue of unit `index`."""
+        raise NotImplementedError(f"device '{self.name}' has one queue")
+
+    def record(self, index: int, stream: int) -> Any:
+        """An event: a mark behind what is queued on the stream now."""
+        raise NotImplementedError(f"device '{self.name}' has no events")
+
+    def wait(self, event: Any, index: int, stream: int) -> None:
+        """What is queued on the stream from now on runs after the mark, which may be on another stream or unit."""
+        raise NotImplementedError(f"device '{self.name}' has no events")
+
+    def finish(self, event: Any) -> None:
+        """Return when the mark is reached."""
+        raise NotImplementedError(f"device '{self.name}' has no events")
+
+    def query(self, event: Any) -> bool:
+        """Whether the mark is reached."""
+        raise NotImplementedError(f"device '{self.name}' has no events")
+
+    def elapsed(self, start: Any, end: Any) -> float:
+        """Milliseconds between two marks."""
+        raise NotImplementedError(f"device '{self.name}' measures no time")
+
 
 def register(device: Device) -> int:
     """Make a device usable by its name; returns its number in the core."""
@@ -173,16 +209,17 @@ def device_of(args: tuple) -> Any:
 
 
 class _Place(threading.local):
-    """A thread's default device, and those outside the `with device:` blocks it is in."""
+    """A thread's default device, those outside the `with device:` blocks it is in, and its current units."""
 
     device: Any = _C.device("cpu")
 
     def __init__(self) -> None:
         self.outside: list[Any] = []
+        self.units: dict[str, int] = {}   # current units that are not 0, by name of the device
 
 
 _place = _Place()
-_order: dict[str, int] = {"cpu": 0}   # default devices there have been: each keeps its plans
+_order: dict[tuple, int] = {("cpu", ()): 0}   # default devices and current units there have been: each keeps its plans
 
 
 def default_device() -> Any:
@@ -199,8 +236,23 @@ def placed() -> Any:
 def set_default_device(device: Any) -> None:
     """Make `device` the place of this thread's new tensors; None means cpu."""
     chosen = _C.device("cpu" if device is None else device)
-    _C.choose_plans(1, _order.setdefault(str(chosen), len(_order)))
     _place.device = chosen
+    _choose_plans()
+
+
+def set_unit(device: Any) -> None:
+    """Make a unit the one this thread means by its kind of device without an index."""
+    chosen = _C.device(device)
+    _C.set_unit(chosen)
+    _place.units.pop(chosen.type, None)
+    if chosen.index:
+        _place.units[chosen.type] = chosen.index
+    _choose_plans()
+
+
+def _choose_plans() -> None:
+    """Plans made for other places of new tensors wait until those are chosen again."""
+    _C.choose_plans(1, _order.setdefault((str(_place.device), tuple(sorted(_place.units.items()))), len(_order)))
 
 
 def enter(device: Any) -> Any:
