@@ -9,7 +9,6 @@
 #include "build.h"
 #include "number.h"
 #include "scan.h"
-#include "table.h"
 #include "tape.h"
 
 namespace rl {
@@ -22,15 +21,8 @@ static PyObject* describer;       // callable(op): its documentation
 static PyObject* bind_error;      // callable(op, args, kwargs): raises a TypeError that explains
 static PyObject* out_caller;      // callable(overload, args, out)
 static PyObject* autocaster;      // callable(overload, args): the op with its arguments cast, for mixed precision
-static PyObject* str_plan;
-static uint64_t epoch = 0;        // part of every key: the global defaults under which plans were made; its second byte is the thread's
 
-static PlanTable* table(Overload* op) {
-  if (!op->table) op->table = new PlanTable;
-  return static_cast<PlanTable*>(op->table);
-}
-
-static PyObject* args_tuple(Overload* op, PyObject** args) {
+PyObject* args_tuple(Overload* op, PyObject** args) {
   Py_ssize_t n = static_cast<Py_ssize_t>(op->params->size());
   PyObject* tuple = PyTuple_New(n);
   for (Py_ssize_t i = 0; tuple && i < n; i++) PyTuple_SET_ITEM(tuple, i, Py_NewRef(args[i]));
@@ -38,40 +30,6 @@ static PyObject* args_tuple(Overload* op, PyObject** args) {
 }
 
 // --- running ------------------------------------------------------------------------------------------------------------
-
-static bool is_runtime_scalar(ParamType t) {
-  return t == ParamType::TensorOrScalar || t == ParamType::OptTensorOrScalar || t == ParamType::Scalar || t == ParamType::OptScalar;
-}
-
-// The plan for this call: replayed, or asked of Python and kept. New reference; null with or without (not plannable) an exception.
-static PyObject* find_plan(Overload* op, PyObject** args) {
-  KeyBuilder key;
-  key.exact = op->kind != Kind::Pointwise;
-  key.add(epoch | static_cast<uint64_t>(tls.default_device) << 8);
-  auto& params = *op->params;
-  int n = static_cast<int>(params.size());
-  bool cacheable = true;
-  for (int i = 0; i < n && cacheable; i++) {
-    bool runtime = !key.exact && is_runtime_scalar(params[i].type);
-    cacheable = add_argument(key, args[i], runtime);
-    if (op->keys_numbers && runtime) key.add(number_class(args[i]));
-  }
-  if (op->inplace && key.exact) add_aliases(key, args, n);
-  cacheable &= !key.full();
-  uint64_t hash = 0;
-  if (cacheable) {
-    hash = hash_words(key.words, key.n);
-    if (PyObject* plan = table(op)->find(key, hash)) return Py_NewRef(plan);
-  }
-  Ref tuple(args_tuple(op, args));
-  if (!tuple) return nullptr;
-  GradModeGuard no_grad(false);   // planning may compute, never record
-  Ref plan(PyObject_CallMethodOneArg(op->definition, str_plan, tuple.p));
-  if (!plan) return nullptr;
-  bool known = Py_TYPE(plan.p) == PlanType || Py_TYPE(plan.p) == PointwisePlanType;
-  if (known && cacheable) table(op)->insert(key, hash, plan.p);
-  return known ? plan.release() : nullptr;
-}
 
 static Device call_device(Tensor** tensors, int n) {
   for (int i = 0; i < n; i++)
@@ -150,10 +108,11 @@ PyObject* overload_run(Overload* op, PyObject** args) {
   }
   Tensor* local[32];
   int n = gather_tensors(op, args, local, 32);
-  if (n <= 32) return plan_run(reinterpret_cast<PlanObject*>(plan.p), local, n);
-  std::vector<Tensor*> many(n);
-  gather_tensors(op, args, many.data(), n);
-  return plan_run(reinterpret_cast<PlanObject*>(plan.p), many.data(), n);
+  std::vector<Tensor*> many(n <= 32 ? 0 : n);
+  if (n > 32) gather_tensors(op, args, many.data(), n);
+  PyObject* result = plan_run(reinterpret_cast<PlanObject*>(plan.p), n > 32 ? many.data() : local, n);
+  if (__builtin_expect(!result, 0) && !PyErr_Occurred()) raise_failed_check(op, args, failed_check);
+  return result;
 }
 
 // --- calling --------------------------------------------------------------------------------------------------------------
@@ -288,14 +247,14 @@ static PyObject* overload_vectorcall(PyObject* self, PyObject* const* args, size
   return call_bound(op, &bound);
 }
 
-// (name, type, keyword_only, varargs, has_default, default, save)
+// (name, type, keyword_only, varargs, has_default, default, save, varies=False)
 static bool read_param(PyObject* item, Param* p) {
   PyObject *name, *fallback;
-  int type, keyword_only, varargs, has_default, save;
-  if (!PyArg_ParseTuple(item, "UipppOi", &name, &type, &keyword_only, &varargs, &has_default, &fallback, &save)) return false;
+  int type, keyword_only, varargs, has_default, save, varies = 0;
+  if (!PyArg_ParseTuple(item, "UipppOi|p", &name, &type, &keyword_only, &varargs, &has_default, &fallback, &save, &varies)) return false;
   Py_INCREF(name);
   PyUnicode_InternInPlace(&name);
-  *p = {name, static_cast<ParamType>(type), keyword_only != 0, varargs != 0, has_default ? Py_NewRef(fallback) : nullptr, static_cast<Save>(save)};
+  *p = {name, static_cast<ParamType>(type), keyword_only != 0, varargs != 0, has_default ? Py_NewRef(fallback) : nullptr, static_cast<Save>(save), varies != 0};
   return true;
 }
 
@@ -366,7 +325,7 @@ static void overload_dealloc(PyObject* self) {
     }
   delete op->params;
   delete op->overridden;
-  delete static_cast<PlanTable*>(op->table);
+  forget_tables(op);
   PyTypeObject* type = Py_TYPE(self);
   type->tp_free(self);
   Py_DECREF(type);
@@ -490,12 +449,10 @@ static PyObject* o_bind(PyObject* self, PyObject* args) {
   return tuple ? Py_BuildValue("(OO)", tuple.p, bound.out ? bound.out : Py_None) : nullptr;
 }
 static PyObject* o_clear(PyObject* self, PyObject*) {
-  if (self_op(self)->table) table(self_op(self))->clear();
+  forget_tables(self_op(self));
   Py_RETURN_NONE;
 }
-static PyObject* o_plan_count(PyObject* self, void*) {
-  return PyLong_FromSize_t(self_op(self)->table ? table(self_op(self))->used : 0);
-}
+static PyObject* o_plan_count(PyObject* self, void*) { return PyLong_FromSize_t(plan_count(self_op(self))); }
 
 static PyMethodDef overload_methods[] = {{"redispatch", o_redispatch, METH_VARARGS, "autograd and backend, whatever the keys say"},
                                          {"autograd", o_autograd, METH_VARARGS, "autograd(runner, *bound): the tape around a stand-in for the backend"},
@@ -726,22 +683,6 @@ static PyObject* set_hooks(PyObject*, PyObject* args, PyObject* kwargs) {
     if (pair.value) Py_XSETREF(*pair.slot, Py_NewRef(pair.value));
   Py_RETURN_NONE;
 }
-static PyObject* forget_plans(PyObject*, PyObject*) {
-  epoch += uint64_t{1} << 24;
-  Py_RETURN_NONE;
-}
-// choose_plans(which, number): plans made under this default (0 dtype, 1 device, 2 determinism) apply again, those made under others wait.
-static PyObject* choose_plans(PyObject*, PyObject* args) {
-  int which, number;
-  if (!PyArg_ParseTuple(args, "ii", &which, &number)) return nullptr;
-  if (which < 0 || which > 2 || number < 0 || number > 255) return PyErr_SetString(PyExc_ValueError, "choose_plans: no such default"), nullptr;
-  if (which == 1) {   // threads have default devices of their own
-    tls.default_device = static_cast<uint8_t>(number);
-    Py_RETURN_NONE;
-  }
-  epoch = (epoch & ~(uint64_t{0xff} << 8 * which)) | (static_cast<uint64_t>(number) << 8 * which);
-  Py_RETURN_NONE;
-}
 static PyObject* get_keys(PyObject*, PyObject*) { return Py_BuildValue("(II)", tls.keys, tls.excluded); }
 static PyObject* in_rule(PyObject*, PyObject*) { return Py_NewRef(tls.in_rule ? Py_True : Py_False); }
 // own_call(f, *args): f(*args) as the tape's own call, which no __torch_function__ sees.
@@ -772,8 +713,6 @@ static PyObject* set_keys(PyObject*, PyObject* args) {
 
 static PyMethodDef functions[] = {
     {"set_hooks", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(set_hooks)), METH_VARARGS | METH_KEYWORDS, "where the core asks Python"},
-    {"forget_plans", forget_plans, METH_NOARGS, "plans made so far no longer apply"},
-    {"choose_plans", choose_plans, METH_VARARGS, "choose_plans(which, number): the plans made under one value of a global default"},
     {"get_thread_keys", get_keys, METH_NOARGS, "(active, excluded) dispatch bits of this thread"},
     {"own_call", own_call, METH_VARARGS, "own_call(f, *args): f(*args) as the tape's own call"},
     {"call_below", call_below, METH_VARARGS, "call_below(keys, overload, bound): the call with some of the thread's keys masked out"},
@@ -782,10 +721,9 @@ static PyMethodDef functions[] = {
     {}};
 
 int init_call(PyObject* module) {
-  str_plan = PyUnicode_InternFromString("plan");
   OverloadType = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&overload_spec));
   OpType = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&op_spec));
-  if (!str_plan || !OverloadType || !OpType || init_bind()) return -1;
+  if (!OverloadType || !OpType || init_bind()) return -1;
   if (PyModule_AddObjectRef(module, "Overload", as_object(OverloadType)) || PyModule_AddObjectRef(module, "Op", as_object(OpType))) return -1;
   return PyModule_AddFunctions(module, functions);
 }

@@ -22,6 +22,7 @@ struct Param {
   bool varargs;                      // int[] that may be given as separate positionals
   PyObject* fallback;                // default value, or null when required
   Save save;
+  bool varies;                       // an integer, or list of them, that plans do not depend on: a size, a position
 };
 
 // Mixed precision: an op is not known yet, runs as it is, is only its body (whose ops are asked), or has its arguments cast.
@@ -52,7 +53,8 @@ struct Overload {
   bool has_out;                      // accepts out=
   std::atomic<uint64_t>* overridden; // bit i: library.impl registered something that concerns calls on devices of type i
   Autocast autocast;                 // what mixed precision does with it; asked of Python when first met
-  void* table;                       // plan table
+  void* table;                       // plans by the whole of a call's shapes
+  void* families;                    // plans for many shapes, by ranks and types
   void* tape;                        // TapeInfo, made by the tape at the first recording; null until then
 };
 extern PyTypeObject* OverloadType;
@@ -63,6 +65,15 @@ PyObject* overload_call(Overload* op, PyObject** args);
 // As above, skipping keys and autograd: straight to plan and kernel.
 PyObject* overload_run(Overload* op, PyObject** args);
 
+// The plan for this call (lookup.cpp): replayed, or asked of Python and kept. New reference; null with or without (not plannable) an exception.
+PyObject* find_plan(Overload* op, PyObject** args);
+// A kernel of the plan found an error: raises what a plan of this shape alone calls it.
+void raise_failed_check(Overload* op, PyObject** args, int64_t code);
+void forget_tables(Overload* op);
+size_t plan_count(Overload* op);     // of plans for one shape
+PyObject* args_tuple(Overload* op, PyObject** args);
+
 int init_call(PyObject* module);
+int init_lookup(PyObject* module);
 
 }  // namespace rl

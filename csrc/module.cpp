@@ -6,6 +6,7 @@
 #include "checksum.h"
 #include "device.h"
 #include "dlpack.h"
+#include "extents.h"
 #include "index.h"
 #include "loader.h"
 #include "quick_module.h"
@@ -21,8 +22,8 @@ static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "rushlight._C", "
 PyMODINIT_FUNC PyInit__C() {
   PyObject* module = PyModule_Create(&definition);
   if (!module) return nullptr;
-  int (*parts[])(PyObject*) = {rl::init_types, rl::init_device, rl::init_symbolic, rl::init_storage, rl::init_tensor, rl::init_build, rl::init_dlpack,
-                               rl::init_plan,  rl::init_call,    rl::init_index,  rl::init_tape,  rl::init_loader,
+  int (*parts[])(PyObject*) = {rl::init_types, rl::init_device, rl::init_symbolic, rl::init_extents, rl::init_storage, rl::init_tensor, rl::init_build, rl::init_dlpack,
+                               rl::init_plan,  rl::init_call, rl::init_lookup,    rl::init_index,  rl::init_tape,  rl::init_loader,
                                rl::init_random, rl::init_blas,   rl::init_blocks, rl::init_lapack,
                                rl::init_quick_module, rl::init_update, rl::init_shared, rl::init_shared_arena, rl::init_checksum, rl::init_guard};
   for (auto part : parts)

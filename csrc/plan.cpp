@@ -13,74 +13,89 @@ namespace rl {
 
 PyTypeObject* PlanType;
 PyTypeObject* PointwisePlanType;
+thread_local int64_t failed_check;
 
 // --- building -------------------------------------------------------------------------------------------------------
 
-// A number of a plan. A symbolic one says its number, with a guard; in a plan that only states sizes (symbolic.h) it stays one, and 0 stands here.
-static int64_t plan_number(PyObject* o) {
-  if (!PyLong_Check(o) && keeps_symbols && is_symbolic_int(o)) return 0;
-  return PyLong_AsLongLong(o);
-}
+// Reads the numbers of a plan. Those that depend on sizes become patches.
+class PlanReader {
+ public:
+  std::vector<Patch> patches;
 
-static bool read_vector(PyObject* seq, std::vector<int64_t>* out, const char* what) {
-  Ref fast(PySequence_Fast(seq, "expected a sequence of ints"));
-  if (!fast) return false;
-  Py_ssize_t n = PySequence_Fast_GET_SIZE(fast.p);
-  out->resize(n);
-  for (Py_ssize_t i = 0; i < n; i++) {
-    (*out)[i] = plan_number(PySequence_Fast_GET_ITEM(fast.p, i));
-    if ((*out)[i] != -1 || !PyErr_Occurred()) continue;
-    if (PyErr_ExceptionMatches(PyExc_OverflowError))
-      PyErr_Format(PyExc_RuntimeError, "the %s %R are too large: their product does not fit 64 bits", what, seq);
-    return false;
+  // A symbolic number says what it is, with a guard; in a plan that only states sizes (symbolic.h) it stays one, and 0 stands here.
+  int64_t number(PyObject* o, Patch::Field field, size_t item, size_t index = 0) {
+    if (PyLong_Check(o)) return PyLong_AsLongLong(o);
+    if (is_extent(o)) {
+      patches.push_back({field, static_cast<uint16_t>(item), static_cast<uint16_t>(index), static_cast<uint16_t>(reinterpret_cast<ExtentObject*>(o)->reg)});
+      return 0;
+    }
+    return keeps_symbols && is_symbolic_int(o) ? 0 : PyLong_AsLongLong(o);
   }
-  return true;
-}
 
-// ("new"|"temp"|"view"|"arg", dtype, sizes, strides|None, source, offset)
-static bool read_slot(PyObject* item, Slot* slot) {
-  const char* kind;
-  PyObject *dtype, *sizes, *strides, *offset;
-  if (!PyArg_ParseTuple(item, "sOOOiO:slot", &kind, &dtype, &sizes, &strides, &slot->source, &offset)) return false;
-  slot->kind = *kind == 'n' ? SlotKind::New : *kind == 't' ? SlotKind::Temp : *kind == 'v' ? SlotKind::View : SlotKind::Arg;
-  slot->offset = plan_number(offset);
-  if (slot->offset == -1 && PyErr_Occurred()) return false;
-  slot->dtype = dtype == Py_None ? DType::F32 : dtype_of(dtype);
-  if (slot->kind == SlotKind::Arg) return true;
-  if (!read_vector(sizes, &slot->sizes, "sizes")) return false;
-  if (slot->sizes.size() > static_cast<size_t>(kMaxDims))
-    return PyErr_Format(PyExc_RuntimeError, "tensor has too many (>%d) dims: at most %d dimensions are supported, got %zu", kMaxDims, kMaxDims, slot->sizes.size()), false;
-  return strides == Py_None || read_vector(strides, &slot->strides, "strides");
-}
+  bool vector(PyObject* seq, std::vector<int64_t>* out, Patch::Field field, size_t item) {
+    Ref fast(PySequence_Fast(seq, "expected a sequence of ints"));
+    if (!fast) return false;
+    Py_ssize_t n = PySequence_Fast_GET_SIZE(fast.p);
+    out->resize(n);
+    for (Py_ssize_t i = 0; i < n; i++) {
+      (*out)[i] = number(PySequence_Fast_GET_ITEM(fast.p, i), field, item, i);
+      if ((*out)[i] != -1 || !PyErr_Occurred()) continue;
+      const char* what = field == Patch::SlotSize ? "sizes" : field == Patch::SlotStride ? "strides" : "params";
+      if (PyErr_ExceptionMatches(PyExc_OverflowError))
+        PyErr_Format(PyExc_RuntimeError, "the %s %R are too large: their product does not fit 64 bits", what, seq);
+      return false;
+    }
+    return true;
+  }
 
-// (kernel, operands, params, extent, grain, error_slot, constants): kernel is an address, a callable, or ("handle", object)
-static bool read_step(PyObject* item, Step* step) {
-  PyObject *kernel, *operands, *params;
-  const char* constants = nullptr;
-  Py_ssize_t constant_bytes = 0;
-  long long extent, grain;
-  if (!PyArg_ParseTuple(item, "OOOLLi|y#:step", &kernel, &operands, &params, &extent, &grain, &step->error_slot, &constants, &constant_bytes)) return false;
-  step->extent = extent;
-  step->grain = grain;
-  if (constants) step->constants.assign(constants, constants + constant_bytes);
-  if (PyLong_Check(kernel)) step->kernel = reinterpret_cast<Kernel>(PyLong_AsVoidPtr(kernel));
-  else if (PyTuple_Check(kernel)) step->handle = Py_NewRef(PyTuple_GetItem(kernel, 1));
-  else step->callable = Py_NewRef(kernel);
-  Ref fast(PySequence_Fast(operands, "operands must be a sequence"));
-  if (!fast) return false;
-  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(fast.p); i++) {
-    PyObject* entry = PySequence_Fast_GET_ITEM(fast.p, i);
+  // ("new"|"temp"|"view"|"arg", dtype, sizes, strides|None, source, offset)
+  bool slot(PyObject* item, Slot* slot, size_t at) {
+    const char* kind;
+    PyObject *dtype, *sizes, *strides, *offset;
+    if (!PyArg_ParseTuple(item, "sOOOiO:slot", &kind, &dtype, &sizes, &strides, &slot->source, &offset)) return false;
+    slot->kind = *kind == 'n' ? SlotKind::New : *kind == 't' ? SlotKind::Temp : *kind == 'v' ? SlotKind::View : SlotKind::Arg;
+    slot->offset = number(offset, Patch::SlotOffset, at);
+    if (slot->offset == -1 && PyErr_Occurred()) return false;
+    slot->dtype = dtype == Py_None ? DType::F32 : dtype_of(dtype);
+    if (slot->kind == SlotKind::Arg) return true;
+    if (!vector(sizes, &slot->sizes, Patch::SlotSize, at)) return false;
+    if (slot->sizes.size() > static_cast<size_t>(kMaxDims))
+      return PyErr_Format(PyExc_RuntimeError, "tensor has too many (>%d) dims: at most %d dimensions are supported, got %zu", kMaxDims, kMaxDims, slot->sizes.size()), false;
+    return strides == Py_None || vector(strides, &slot->strides, Patch::SlotStride, at);
+  }
+
+  bool operand(PyObject* entry, Step* step, size_t at) {
     Operand operand{-1, 0};
     if (PyLong_Check(entry)) operand.slot = static_cast<int>(PyLong_AsLong(entry));
     else {
-      long long byte_offset;
-      if (!PyArg_ParseTuple(entry, "iL", &operand.slot, &byte_offset)) return false;
-      operand.byte_offset = byte_offset;
+      PyObject* offset;
+      if (!PyArg_ParseTuple(entry, "iO", &operand.slot, &offset)) return false;
+      operand.byte_offset = number(offset, Patch::OperandOffset, at, step->operands.size());
     }
     step->operands.push_back(operand);
+    return !PyErr_Occurred();
   }
-  return read_vector(params, &step->params, "params");
-}
+
+  // (kernel, operands, params, extent, grain, error_slot, constants): kernel is an address, a callable, or ("handle", object)
+  bool step(PyObject* item, Step* step, size_t at) {
+    PyObject *kernel, *operands, *params, *extent, *grain;
+    const char* constants = nullptr;
+    Py_ssize_t constant_bytes = 0;
+    if (!PyArg_ParseTuple(item, "OOOOOi|y#:step", &kernel, &operands, &params, &extent, &grain, &step->error_slot, &constants, &constant_bytes)) return false;
+    step->extent = number(extent, Patch::StepExtent, at);
+    step->grain = number(grain, Patch::StepGrain, at);
+    if (PyErr_Occurred()) return false;
+    if (constants) step->constants.assign(constants, constants + constant_bytes);
+    if (PyLong_Check(kernel)) step->kernel = reinterpret_cast<Kernel>(PyLong_AsVoidPtr(kernel));
+    else if (PyTuple_Check(kernel)) step->handle = Py_NewRef(PyTuple_GetItem(kernel, 1));
+    else step->callable = Py_NewRef(kernel);
+    Ref fast(PySequence_Fast(operands, "operands must be a sequence"));
+    if (!fast) return false;
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(fast.p); i++)
+      if (!operand(PySequence_Fast_GET_ITEM(fast.p, i), step, at)) return false;
+    return vector(params, &step->params, Patch::StepParam, at);
+  }
+};
 
 static PyObject* plan_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   static const char* names[] = {"num_inputs", "device", "slots", "steps", "single", "wrap", "on_error", nullptr};
@@ -101,13 +116,14 @@ static PyObject* plan_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) 
   if (!parse_device(device, &plan->device)) return nullptr;
   Ref slot_list(PySequence_Fast(slots, "slots must be a sequence")), step_list(PySequence_Fast(steps, "steps must be a sequence"));
   if (!slot_list || !step_list) return nullptr;
+  PlanReader reader;
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(slot_list.p); i++) {
     plan->slots->emplace_back();
-    if (!read_slot(PySequence_Fast_GET_ITEM(slot_list.p, i), &plan->slots->back())) return nullptr;
+    if (!reader.slot(PySequence_Fast_GET_ITEM(slot_list.p, i), &plan->slots->back(), i)) return nullptr;
   }
   for (Py_ssize_t i = 0; !keeps_symbols && i < PySequence_Fast_GET_SIZE(step_list.p); i++) {
     plan->steps->emplace_back();
-    if (!read_step(PySequence_Fast_GET_ITEM(step_list.p, i), &plan->steps->back())) return nullptr;
+    if (!reader.step(PySequence_Fast_GET_ITEM(step_list.p, i), &plan->steps->back(), i)) return nullptr;
   }
   int total = num_inputs + static_cast<int>(plan->slots->size());
   for (const Step& step : *plan->steps)
@@ -116,7 +132,27 @@ static PyObject* plan_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) 
   for (const Slot& slot : *plan->slots)
     if ((slot.kind == SlotKind::View || slot.kind == SlotKind::Arg) && (slot.source < 0 || slot.source >= num_inputs))
       return PyErr_Format(PyExc_ValueError, "Plan: slot source %d out of range", slot.source), nullptr;
+  if (!reader.patches.empty()) {
+    plan->generic = new Generic;
+    plan->generic->patches = std::move(reader.patches);
+  }
   return guard.release();
+}
+
+// generalize(num_given, constants, program): the plan holds for all sizes that meet the program's comparisons.
+static PyObject* plan_generalize(PyObject* self, PyObject* args) {
+  auto* plan = reinterpret_cast<PlanObject*>(self);
+  int num_given;
+  PyObject *constants, *body;
+  if (!PyArg_ParseTuple(args, "iOO:generalize", &num_given, &constants, &body)) return nullptr;
+  Program program;
+  if (!read_program(num_given, constants, body, &program)) return nullptr;
+  if (!plan->generic) plan->generic = new Generic;
+  for (const Patch& patch : plan->generic->patches)
+    if (patch.reg >= program.registers()) return PyErr_SetString(PyExc_ValueError, "generalize: a number of the plan is not in the program"), nullptr;
+  plan->generic->program = std::move(program);
+  plan->traced = true;
+  Py_RETURN_NONE;
 }
 
 static void plan_dealloc(PyObject* self) {
@@ -128,12 +164,60 @@ static void plan_dealloc(PyObject* self) {
     }
   delete plan->slots;
   delete plan->steps;
+  delete plan->generic;
   Py_XDECREF(plan->outputs);
   Py_XDECREF(plan->wrap);
   Py_XDECREF(plan->on_error);
   PyTypeObject* type = Py_TYPE(self);
   type->tp_free(self);
   Py_DECREF(type);
+}
+
+// --- one plan for many shapes ---------------------------------------------------------------------------------------
+
+static PyObject* share(PyObject* o) { return Py_XNewRef(o); }
+
+PlanObject* plan_copy(PlanObject* plan) {
+  PyTypeObject* type = Py_TYPE(as_object(plan));
+  auto* copy = reinterpret_cast<PlanObject*>(type->tp_alloc(type, 0));
+  if (!copy) return nullptr;
+  copy->num_inputs = plan->num_inputs;
+  copy->device = plan->device;
+  copy->slots = new std::vector<Slot>(*plan->slots);
+  copy->steps = new std::vector<Step>(*plan->steps);
+  for (Step& step : *copy->steps) {
+    share(step.callable);
+    share(step.handle);
+  }
+  copy->outputs = share(plan->outputs);
+  copy->wrap = share(plan->wrap);
+  copy->on_error = share(plan->on_error);
+  copy->single = plan->single;
+  copy->traced = plan->traced;
+  copy->requires_grad = plan->requires_grad;
+  return copy;
+}
+
+static void fill_in(PlanObject* plan, const std::vector<Patch>& patches, const int64_t* registers) {
+  for (const Patch& patch : patches) {
+    int64_t value = registers[patch.reg];
+    switch (patch.field) {
+      case Patch::SlotSize: (*plan->slots)[patch.item].sizes[patch.index] = value; break;
+      case Patch::SlotStride: (*plan->slots)[patch.item].strides[patch.index] = value; break;
+      case Patch::SlotOffset: (*plan->slots)[patch.item].offset = value; break;
+      case Patch::StepParam: (*plan->steps)[patch.item].params[patch.index] = value; break;
+      case Patch::StepExtent: (*plan->steps)[patch.item].extent = value; break;
+      case Patch::StepGrain: (*plan->steps)[patch.item].grain = value; break;
+      case Patch::OperandOffset: (*plan->steps)[patch.item].operands[patch.index].byte_offset = value; break;
+    }
+  }
+}
+
+PlanObject* plan_for_shape(PlanObject* plan, int64_t* registers) {
+  if (!run_program(plan->generic->program, registers)) return nullptr;
+  PlanObject* target = plan->generic->busy ? plan_copy(plan) : reinterpret_cast<PlanObject*>(Py_NewRef(as_object(plan)));
+  if (target) fill_in(target, plan->generic->patches, registers);
+  return target;
 }
 
 // --- running --------------------------------------------------------------------------------------------------------
@@ -227,6 +311,7 @@ bool run_step(PlanObject* plan, const Step& step, Tensor** all) {
   if (!checked) return true;
   memcpy(&code, cell, sizeof(code));
   if (!code) return true;
+  if (plan->traced) return failed_check = code, false;
   Ref raised(PyObject_CallFunction(plan->on_error, "L", static_cast<long long>(code)));
   if (!PyErr_Occurred()) PyErr_SetString(PyExc_IndexError, "index out of range");
   return false;
@@ -283,6 +368,7 @@ PyObject* plan_run(PlanObject* plan, Tensor** inputs, int num_inputs) {
   }
   PyObject* result = nullptr;
   int made = 0;
+  if (plan->generic) plan->generic->busy = true;
   for (; made < num_slots; made++) {
     all[num_inputs + made] = make_slot((*plan->slots)[made], inputs, plan->device, plan->requires_grad);
     if (!all[num_inputs + made]) break;
@@ -294,6 +380,7 @@ PyObject* plan_run(PlanObject* plan, Tensor** inputs, int num_inputs) {
         if (!(ok = run_step(plan, step, all))) break;
     if (ok) result = plan_result(plan, all + num_inputs);
   }
+  if (plan->generic) plan->generic->busy = false;
   for (int i = 0; i < made; i++) Py_DECREF(as_object(all[num_inputs + i]));
   return result;
 }
@@ -320,12 +407,20 @@ static int plan_set_requires_grad(PyObject* self, PyObject* value, void*) {
 
 static PyObject* plan_get_outputs(PyObject* self, void*) { return Py_NewRef(reinterpret_cast<PlanObject*>(self)->outputs); }
 
-static PyGetSetDef plan_getset[] = {{"outputs", plan_get_outputs, nullptr, "the slots as they were given", nullptr},
+static PyObject* plan_calls_python(PyObject* self, void*) {
+  for (const Step& step : *reinterpret_cast<PlanObject*>(self)->steps)
+    if (step.callable) Py_RETURN_TRUE;
+  Py_RETURN_FALSE;
+}
+static PyGetSetDef plan_getset[] = {{"calls_python", plan_calls_python, nullptr, "whether a step is a Python function", nullptr},
+                                    {"outputs", plan_get_outputs, nullptr, "the slots as they were given", nullptr},
                                     {"requires_grad", plan_get_requires_grad, plan_set_requires_grad, "whether fresh outputs are leaves that want a gradient", nullptr}, {}};
+static PyMethodDef plan_methods[] = {{"generalize", plan_generalize, METH_VARARGS, "generalize(num_given, constants, program): let it hold for many shapes"}, {}};
 static PyType_Slot plan_slots[] = {{Py_tp_new, reinterpret_cast<void*>(plan_new)},
                                    {Py_tp_dealloc, reinterpret_cast<void*>(plan_dealloc)},
                                    {Py_tp_call, reinterpret_cast<void*>(plan_call)},
                                    {Py_tp_getset, plan_getset},
+                                   {Py_tp_methods, plan_methods},
                                    {Py_tp_doc, const_cast<char*>("Outputs to make and kernels to run for one way of calling an op.")},
                                    {0, nullptr}};
 static PyType_Spec plan_spec = {"rushlight._C.Plan", sizeof(PlanObject), 0, Py_TPFLAGS_DEFAULT, plan_slots};

@@ -2,6 +2,7 @@
 #pragma once
 #include <vector>
 
+#include "extents.h"
 #include "tensor.h"
 
 namespace rl {
@@ -40,22 +41,45 @@ struct Step {
   int error_slot = -1;               // slot of an i64 cell: non-zero after the run means failure
 };
 
+// A number of a plan that depends on the sizes of the call: where it stands, and the register that holds it.
+struct Patch {
+  enum Field : uint8_t { SlotSize, SlotStride, SlotOffset, StepParam, StepExtent, StepGrain, OperandOffset } field;
+  uint16_t item, index, reg;         // which slot or step, which of its numbers
+};
+
+// What makes a plan hold for many shapes: it is filled in for each call.
+struct Generic {
+  Program program;
+  std::vector<Patch> patches;
+  bool busy = false;                 // a call is running it: another call must not fill it in meanwhile
+};
+
 struct PlanObject {
   PyObject_HEAD
   int num_inputs;
   Device device;
   std::vector<Slot>* slots;
   std::vector<Step>* steps;
+  Generic* generic;                  // null: a plan for one shape
   PyObject* outputs;                 // the slots as Python gave them: sizes may be symbolic integers, which the fast path never asks
   PyObject* wrap;                    // null, or callable making the result from a tuple (named tuples)
   PyObject* on_error;                // callable(code) raising, for error_slot
   bool single;                       // return the one output bare
+  bool traced;                       // its numbers come from a program: `on_error` knows those of another call
   bool requires_grad;                // fresh outputs are leaves that want a gradient (factories)
 };
 extern PyTypeObject* PlanType;
 
 // Runs the plan; returns a new reference (Tensor or tuple). `inputs` are the op's tensor arguments in order, lists flattened.
+// Null without an exception: a kernel of a plan for many shapes found an error, `failed_check` is its code, and a plan for this shape can name it.
 PyObject* plan_run(PlanObject* plan, Tensor** inputs, int num_inputs);
+extern thread_local int64_t failed_check;
+
+// A plan for many shapes filled in for one: the plan itself, or a copy while another call runs it. New reference, null where it does not
+// hold for these numbers (`registers` begins with them) or, with an exception, for want of memory.
+PlanObject* plan_for_shape(PlanObject* plan, int64_t* registers);
+// A copy of a filled-in plan that stays as it is.
+PlanObject* plan_copy(PlanObject* plan);
 
 // Shape-generic plan of a pointwise op for one combination of operand types.
 struct PointwisePlanObject {

@@ -8,10 +8,13 @@ namespace rl {
 
 constexpr int kMaxWords = 192;
 
+// What of a call is in its key: types (and which tensors have no dims), also ranks, also sizes and strides.
+enum class Detail : uint8_t { Types, Ranks, Exact };
+
 struct KeyBuilder {
   uint64_t words[kMaxWords];
   int n = 0;
-  bool exact;                     // sizes and strides are part of the key
+  Detail detail;
   void add(uint64_t w) { if (n < kMaxWords) words[n++] = w; else n = kMaxWords + 1; }
   bool full() const { return n > kMaxWords; }
 };
@@ -20,11 +23,12 @@ enum Tag : uint64_t { kNone = 1, kTrue, kFalse, kInt, kFloat, kComplex, kString,
 
 inline void add_tensor(KeyBuilder& key, Tensor* t) {
   uint64_t head = kTensor | static_cast<uint64_t>(t->dtype) << 8 | static_cast<uint64_t>(t->device.type) << 16 | static_cast<uint64_t>(t->device.index) << 24;
-  if (!key.exact) {
+  if (key.detail == Detail::Types) {
     key.add(head | static_cast<uint64_t>(t->ndim == 0) << 32 | static_cast<uint64_t>((t->flags & kWrappedNumber) != 0) << 33);
     return;
   }
   key.add(head | static_cast<uint64_t>(t->ndim) << 32 | static_cast<uint64_t>((t->flags & kWrappedNumber) != 0) << 40);
+  if (key.detail == Detail::Ranks) return;
   if (key.n + 2 * t->ndim > kMaxWords) {
     key.n = kMaxWords + 1;
     return;
@@ -87,6 +91,20 @@ inline bool add_argument(KeyBuilder& key, PyObject* o, bool runtime_scalar) {
   }
   if (is_dtype(o)) return key.add(kObject | static_cast<uint64_t>(dtype_of(o)) << 16), true;
   return false;
+}
+
+// An integer, or a list of them, that plans for many shapes read when they run. False: another kind of argument stands there.
+inline bool add_varying(KeyBuilder& key, PyObject* o) {
+  int overflow = 0;
+  auto fits = [&](PyObject* item) { return PyLong_CheckExact(item) && (PyLong_AsLongLongAndOverflow(item, &overflow), !overflow); };
+  if (o == Py_None) return key.add(kNone), true;
+  if (PyLong_CheckExact(o)) return key.add(kInt), fits(o);
+  if (!PyTuple_Check(o) && !PyList_Check(o)) return false;
+  Py_ssize_t n = PySequence_Fast_GET_SIZE(o);
+  key.add(kInts | static_cast<uint64_t>(n) << 8);
+  for (Py_ssize_t i = 0; i < n; i++)
+    if (!fits(PySequence_Fast_ITEMS(o)[i])) return false;
+  return true;
 }
 
 // Writing over an operand's own bytes is planned differently, and refused for some overlaps.

@@ -41,13 +41,16 @@ def is_hidden(n: Any) -> bool:
 
 
 def reaches(n: Any, limit: int) -> bool:
-    """Whether a number is known to be at least `limit`. For choices of speed: of a symbolic size nothing is asked, so no guard comes of them."""
-    return isinstance(n, int) and n >= limit
+    """Whether a number is known to be at least `limit`. For choices of speed: of a symbolic size nothing is asked, so no guard comes of them.
+
+    Sizes of a plan that is traced for many shapes do answer: such a plan is as fast as one for a single shape.
+    """
+    return isinstance(n, (int, _C.Extent)) and n >= limit
 
 
 def is_below(n: Any, limit: int) -> bool:
     """Whether a number is known to be less than `limit`; no for symbolic sizes, as with `reaches`."""
-    return isinstance(n, int) and n < limit
+    return isinstance(n, (int, _C.Extent)) and n < limit
 
 
 class Size(tuple):

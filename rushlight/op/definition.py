@@ -129,7 +129,7 @@ class OpDefinition:
             last = i + 1 == len(self.spec.params) or self.spec.params[i + 1].keyword_only
             varargs = (p.type in ("int[]", "int[]?") or self.spread) and last and not p.keyword_only
             default = None if p.required else p.default
-            params.append((p.name, TYPES[p.type], p.keyword_only, varargs, not p.required, default, keep))
+            params.append((p.name, TYPES[p.type], p.keyword_only, varargs, not p.required, default, keep, p.varies))
         return _C.Overload(
             self.name, self, self.kind, params,
             run=self.run, vjp=self.positional_vjp(saved), mask_vjp=self.mask_vjp(), inplace=self.is_inplace,

@@ -21,6 +21,8 @@ TYPES = {
     "Tensor[]?": 18, "SymInt": 6, "SymInt[]": 8,
 }  # fmt: skip
 TENSOR_TYPES = frozenset(("Tensor", "Tensor?", "Tensor[]", "Tensor?[]", "Tensor|Scalar", "Tensor|Scalar?"))
+# Integers that say how large or where, not which way: plans for many shapes read them when they run.
+VARYING = frozenset(("size", "sizes", "shape", "start", "end", "length", "index", "storage_offset", "stride", "split_size", "offset", "pad"))
 OPERAND_TYPES = frozenset(("Tensor", "Tensor?", "Tensor|Scalar", "Tensor|Scalar?", "Scalar", "Scalar?"))
 
 _REQUIRED = object()
@@ -42,6 +44,11 @@ class Param(Record):
     @property
     def is_tensor(self) -> bool:
         return self.type in TENSOR_TYPES
+
+    @property
+    def varies(self) -> bool:
+        """Whether calls that differ in this argument may share a plan."""
+        return self.name in VARYING and 6 <= TYPES[self.type] <= 9
 
     def __str__(self) -> str:
         return f"{self.type} {self.name}" if self.required else f"{self.type} {self.name}={self.default}"
