@@ -16,7 +16,7 @@ import json
 import sys
 from collections.abc import Callable
 
-from benchmarks import chain, data, files, kernels, large, matmul, models, optim, small, startup
+from benchmarks import chain, data, files, kernels, large, matmul, models, optim, shapes, small, startup
 from benchmarks.cases import Section
 from benchmarks.harness import Session
 from benchmarks.report import Neighbours, as_data, describe_machine, show_machine, show_section
@@ -32,6 +32,7 @@ GROUPS: dict[str, Callable[[Session], list[Section]]] = {
     "models": models.run,
     "data": data.run,
     "files": files.run,
+    "shapes": shapes.run,
 }
 
 

@@ -53,7 +53,8 @@ bool build_key(Overload* op, PyObject** args, KeyBuilder& key) {
   int n = static_cast<int>(params.size());
   for (int i = 0; i < n; i++) {
     bool runtime = key.detail == Detail::Types && is_runtime_scalar(params[i].type);
-    bool ok = key.detail == Detail::Ranks && params[i].varies ? add_varying(key, args[i]) : add_argument(key, args[i], runtime);
+    bool varies = key.detail == Detail::Ranks && params[i].varies && is_varying(args[i]);
+    bool ok = varies ? add_varying(key, args[i]) : add_argument(key, args[i], runtime);
     if (!ok) return false;
     if (op->keys_numbers && runtime) key.add(number_class(args[i]));
   }
@@ -85,7 +86,7 @@ bool collect(Overload* op, PyObject** args, Given& given) {
         PyObject* item = PySequence_Fast_ITEMS(o)[k];
         if (is_tensor(item) ? !given.add(as_tensor(item)) : params[i].varies && !given.add(PyLong_AsLongLong(item))) return false;
       }
-    } else if (params[i].varies && PyLong_Check(o) && !given.add(PyLong_AsLongLong(o))) return false;
+    } else if (params[i].varies && PyLong_CheckExact(o) && !given.add(PyLong_AsLongLong(o))) return false;
   }
   return true;
 }

@@ -97,6 +97,24 @@ class PlanReader {
   }
 };
 
+// A temporary is made right before the first step that names it and freed after the last, so that the next one can have its memory.
+static void set_lifetimes(PlanObject* plan) {
+  int count = static_cast<int>(plan->steps->size());
+  for (int k = 0; k < count; k++) {
+    const Step& step = (*plan->steps)[k];
+    auto name = [&](int number) {
+      int i = number - plan->num_inputs;
+      if (i < 0 || (*plan->slots)[i].kind != SlotKind::Temp) return;
+      Slot& slot = (*plan->slots)[i];
+      if (slot.first < 0) slot.first = k;
+      slot.last = k;
+      plan->has_temporaries = true;
+    };
+    for (const Operand& o : step.operands) name(o.slot);
+    if (step.error_slot >= 0) name(step.error_slot);
+  }
+}
+
 static PyObject* plan_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   static const char* names[] = {"num_inputs", "device", "slots", "steps", "single", "wrap", "on_error", nullptr};
   int num_inputs, single = 1;
@@ -132,6 +150,7 @@ static PyObject* plan_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) 
   for (const Slot& slot : *plan->slots)
     if ((slot.kind == SlotKind::View || slot.kind == SlotKind::Arg) && (slot.source < 0 || slot.source >= num_inputs))
       return PyErr_Format(PyExc_ValueError, "Plan: slot source %d out of range", slot.source), nullptr;
+  set_lifetimes(plan);
   if (!reader.patches.empty()) {
     plan->generic = new Generic;
     plan->generic->patches = std::move(reader.patches);
@@ -194,6 +213,7 @@ PlanObject* plan_copy(PlanObject* plan) {
   copy->on_error = share(plan->on_error);
   copy->single = plan->single;
   copy->traced = plan->traced;
+  copy->has_temporaries = plan->has_temporaries;
   copy->requires_grad = plan->requires_grad;
   return copy;
 }
@@ -334,6 +354,31 @@ Tensor* make_slot(const Slot& slot, Tensor** inputs, Device device, bool require
   return t;
 }
 
+bool make_results(PlanObject* plan, Tensor** inputs, Tensor** slots) {
+  for (size_t i = 0; i < plan->slots->size(); i++) {
+    const Slot& slot = (*plan->slots)[i];
+    if (slot.kind != SlotKind::Temp && !(slots[i] = make_slot(slot, inputs, plan->device, plan->requires_grad))) return false;
+  }
+  return true;
+}
+
+bool make_temporaries(PlanObject* plan, int step, Tensor** slots) {
+  for (size_t i = 0; plan->has_temporaries && i < plan->slots->size(); i++) {
+    const Slot& slot = (*plan->slots)[i];
+    if (slot.first == step && !(slots[i] = make_slot(slot, nullptr, plan->device, false))) return false;
+  }
+  return true;
+}
+
+bool free_temporaries(PlanObject* plan, int step, Tensor** slots) {
+  for (size_t i = 0; plan->has_temporaries && i < plan->slots->size(); i++)
+    if ((*plan->slots)[i].last == step) {
+      Py_DECREF(as_object(slots[i]));
+      slots[i] = nullptr;
+    }
+  return true;
+}
+
 }  // namespace
 
 static PyObject* plan_result(PlanObject* plan, Tensor** made) {
@@ -366,22 +411,16 @@ PyObject* plan_run(PlanObject* plan, Tensor** inputs, int num_inputs) {
     if (!plan->steps->empty() && !tensor_readable(inputs[i], "op")) return nullptr;
     all[i] = inputs[i];
   }
-  PyObject* result = nullptr;
-  int made = 0;
+  Tensor** slots = all + num_inputs;
+  for (int i = 0; i < num_slots; i++) slots[i] = nullptr;
   if (plan->generic) plan->generic->busy = true;
-  for (; made < num_slots; made++) {
-    all[num_inputs + made] = make_slot((*plan->slots)[made], inputs, plan->device, plan->requires_grad);
-    if (!all[num_inputs + made]) break;
-  }
-  if (made == num_slots) {
-    bool ok = true;
-    if (kDevices[plan->device.type].has_data)
-      for (const Step& step : *plan->steps)
-        if (!(ok = run_step(plan, step, all))) break;
-    if (ok) result = plan_result(plan, all + num_inputs);
-  }
+  bool ok = make_results(plan, inputs, slots);
+  if (ok && kDevices[plan->device.type].has_data)
+    for (int k = 0; ok && k < static_cast<int>(plan->steps->size()); k++)
+      ok = make_temporaries(plan, k, slots) && run_step(plan, (*plan->steps)[k], all) && free_temporaries(plan, k, slots);
+  PyObject* result = ok ? plan_result(plan, slots) : nullptr;
   if (plan->generic) plan->generic->busy = false;
-  for (int i = 0; i < made; i++) Py_DECREF(as_object(all[num_inputs + i]));
+  for (int i = 0; i < num_slots; i++) Py_XDECREF(as_object(slots[i]));
   return result;
 }
 

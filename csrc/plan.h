@@ -21,6 +21,7 @@ struct Slot {
   DType dtype;
   int source = -1;
   int64_t offset = 0;                // View: elements, relative to the source's offset
+  int first = -1, last = -1;         // Temp: the steps between which it is alive; the others live from the start to the end
   std::vector<int64_t> sizes, strides;
 };
 
@@ -65,6 +66,7 @@ struct PlanObject {
   PyObject* wrap;                    // null, or callable making the result from a tuple (named tuples)
   PyObject* on_error;                // callable(code) raising, for error_slot
   bool single;                       // return the one output bare
+  bool has_temporaries;
   bool traced;                       // its numbers come from a program: `on_error` knows those of another call
   bool requires_grad;                // fresh outputs are leaves that want a gradient (factories)
 };

@@ -93,13 +93,12 @@ inline bool add_argument(KeyBuilder& key, PyObject* o, bool runtime_scalar) {
   return false;
 }
 
-// An integer, or a list of them, that plans for many shapes read when they run. False: another kind of argument stands there.
+// An integer, or a list of them, that plans for many shapes read when they run. False: one is beyond 64 bits, or no plain integer.
+inline bool is_varying(PyObject* o) { return PyLong_CheckExact(o) || PyTuple_Check(o) || PyList_Check(o); }
 inline bool add_varying(KeyBuilder& key, PyObject* o) {
   int overflow = 0;
   auto fits = [&](PyObject* item) { return PyLong_CheckExact(item) && (PyLong_AsLongLongAndOverflow(item, &overflow), !overflow); };
-  if (o == Py_None) return key.add(kNone), true;
   if (PyLong_CheckExact(o)) return key.add(kInt), fits(o);
-  if (!PyTuple_Check(o) && !PyList_Check(o)) return false;
   Py_ssize_t n = PySequence_Fast_GET_SIZE(o);
   key.add(kInts | static_cast<uint64_t>(n) << 8);
   for (Py_ssize_t i = 0; i < n; i++)

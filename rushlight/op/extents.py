@@ -295,7 +295,7 @@ def argument(trace: Trace, p: Any, a: Any) -> Any:
         return outline(trace, a)
     if isinstance(a, (tuple, list)) and any(isinstance(x, Tensor) for x in a):
         return type(a)([outline(trace, x) if isinstance(x, Tensor) else x for x in a])
-    if not p.varies or a is None:
+    if not p.varies or not (type(a) is int or isinstance(a, (tuple, list))):
         return a
     return trace.given(a) if type(a) is int else tuple([trace.given(n) for n in a])
 

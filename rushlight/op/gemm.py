@@ -166,11 +166,11 @@ def strip_products(code: str, a: Matrix, scratch: int, c: Matrix, m: int, n: int
 
     `at`: elements before the first of a, c and the addend in their slots."""
     size, made = SIZES[code], []
-    block = m if m <= 2 * ROW_BLOCK else ROW_BLOCK
+    block, blocks = (m, 1) if m <= 2 * ROW_BLOCK else (ROW_BLOCK, int(-(-m // ROW_BLOCK)))
     for first, wide, count in strips_of(code, n):
         left, strips = Matrix(a.slot, a.row, a.col), Matrix(scratch, wide, 1, wide * k)
         out, added = (None if x is None else Matrix(x.slot, x.row, x.col, wide) for x in (c, addend))
-        for row in range(0, m, block):
+        for row in (k * block for k in range(blocks)):
             high = min(block, m - row)
             step = panel_step(code, left, strips, out, high, wide, k, count, 1.0, 0.0 if addend is None else 1.0, added)
             starts = [at[0] + row * a.row, first * k, at[1] + row * c.row + first]

@@ -529,13 +529,16 @@ def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
 _copy_kernels: dict[tuple, Any] = {}
 
 
-def copy_steps(device: Any, source: Any, slot: int, target: tuple[int, int], strides: Sequence[int] | None, dtype: Any = None) -> list:
-    """Steps that copy tensor `source` (in `slot`) to `target`, a (slot, byte offset), laid out with `strides`."""
+def copy_steps(device: Any, source: Any, slot: int, target: tuple[int, int], strides: Sequence[int] | None, dtype: Any = None,
+               sizes: Sequence[int] | None = None) -> list:  # fmt: skip
+    """Steps that copy tensor `source` (in `slot`), or its corner of `sizes`, to `target`, a (slot, byte offset), laid out with `strides`."""
     dtype = dtype or source.dtype
+    if sizes is None:
+        sizes = source.shape
     if strides is None:
-        strides = contiguous_strides(source.shape)
+        strides = contiguous_strides(sizes)
     axes: list[list[int]] = []
-    for n, s, o in zip(source.shape, source.stride(), strides, strict=True):
+    for n, s, o in zip(sizes, source.stride(), strides, strict=True):
         if n == 0:
             return []
         if n == 1:

@@ -48,7 +48,7 @@ class Param(Record):
     @property
     def varies(self) -> bool:
         """Whether calls that differ in this argument may share a plan."""
-        return self.name in VARYING and 6 <= TYPES[self.type] <= 9
+        return self.name in VARYING and 4 <= TYPES[self.type] <= 9
 
     def __str__(self) -> str:
         return f"{self.type} {self.name}" if self.required else f"{self.type} {self.name}={self.default}"

@@ -127,11 +127,28 @@ class EmptyPermuted(Factory):
 # --- sequences --------------------------------------------------------------------------------------------------------------
 
 
+def whole(n: Any) -> Any:
+    """A number without its fraction."""
+    return n if isinstance(n, INTS) else sym_int(n)
+
+
+_sequence_kernels: dict[tuple, Any] = {}
+
+
 def _sequence_plan(name: str, count: int, dtype: Any, device: Any, compute: str, element: Any, numbers: list[Any]) -> Any:
-    """A plan filling element i with element(i as `compute`, the numbers); numbers travel as run-time constants."""
+    """A plan filling element i with element(i as `compute`, the numbers); numbers travel as parameters if they are integers, else as run-time constants."""
     if device.type == "meta":     # before the numbers, which may be symbolic, are looked at
         return _C.Plan(0, device, [("new", dtype, (count,), None, -1, 0)], [])
     index = expr.var("i")
+    if compute == "i64":
+        names = tuple([f"number{k}" for k in range(len(numbers))])
+        key = (name, dtype.code, device.type)
+        kernel = _sequence_kernels.get(key)
+        if kernel is None:
+            value = expr.cast(element(index, *map(expr.var, names)), dtype.code)
+            made = compile_for(device, Nest(name, operands([], [dtype.code]), names, rows(Store(0, index, value), vector=True)))
+            kernel = _sequence_kernels[key] = made if isinstance(made, int) else ("handle", made)
+        return _C.Plan(0, device, [("new", dtype, (count,), None, -1, 0)], [(kernel, [0], numbers, count, 16384, -1)])
     loads = [expr.load(0, expr.const(k, "i64"), compute) for k in range(len(numbers))]
     value = expr.cast(element(index, *loads), dtype.code)
     nest = Nest(name, operands([compute], [dtype.code]), (), rows(Store(1, index, value), vector=True))
@@ -168,7 +185,7 @@ class Arange(Factory):
         if any(not -(2**63) <= v < 2**63 for v in (start, end, step)):
             raise RuntimeError(f"arange: {start} -> {end} by {step} cannot be converted to type int64 without overflow")
         if dtype is _C.int64:   # counted in integers, whatever was given
-            start, end, step = (sym_int(v) for v in (start, end, step))
+            start, end, step = map(whole, (start, end, step))
             if step == 0:
                 raise ValueError("arange: step must be nonzero, and a fraction is none as an int64")
         if (end - start) * (1 if step > 0 else -1) < 0:
@@ -179,7 +196,7 @@ class Arange(Factory):
             count = math.ceil((end - start) / step)
         compute = "f64" if dtype.is_floating_point and not all(isinstance(v, INTS) for v in (start, step)) else "i64"
         if compute == "i64":
-            start, step = sym_int(start), sym_int(step)
+            start, step = whole(start), whole(step)
         else:
             start, step = sym_float(start), sym_float(step)
         return _sequence_plan("arange", count, dtype, device, compute, lambda i, a, b: a + expr.cast(i, compute) * b, [start, step])

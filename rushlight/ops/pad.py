@@ -62,14 +62,14 @@ class ConstantPad(OpDefinition):
             return _C.Plan(1, device, slots, [])
         check_memory(shape, input.dtype, device)   # before offsets that do not fit
         steps = [self.fill(input, value, product(shape))] if any(a > 0 or b > 0 for a, b in around) else []
-        kept, skipped = input, 0
+        kept, skipped = [], 0
         for d, (a, b) in enumerate(around):
             low, high = max(0, -a), input.shape[d] - max(0, -b)
             skipped += low * input.stride(d)
-            kept = kept.narrow(d, low, max(0, high - low))
+            kept.append(max(0, high - low))
         start = sum(s * max(a, 0) for s, (a, _) in zip(strides, around, strict=True))
         item = input.itemsize
-        steps += copy_steps(device, kept, (0, skipped * item), (1, start * item), strides)
+        steps += copy_steps(device, input, (0, skipped * item), (1, start * item), strides, sizes=kept)
         return _C.Plan(1, device, slots, steps)
 
     def fill(self, input: Any, value: Any, count: int) -> tuple:
