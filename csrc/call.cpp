@@ -7,7 +7,6 @@
 
 #include "bind.h"
 #include "build.h"
-#include "number.h"
 #include "scan.h"
 #include "tape.h"
 

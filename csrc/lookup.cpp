@@ -1,6 +1,7 @@
 // From a call to its plan. First by everything the call says; a shape that was not met before is looked for among the plans of its family
 // (the same types and ranks), which hold for many shapes; what is in neither is asked of Python.
 #include "call.h"
+#include "number.h"
 #include "scan.h"
 #include "table.h"
 

@@ -357,7 +357,7 @@ def content_identity(folder: str) -> bytes:
     return f"rushlight-ops-{total:08x}-".encode()
 
 
-def trace(definition: OpDefinition, args: tuple) -> object:
+def trace(definition: object, args: tuple) -> object:
     """A plan that holds for many shapes, or None."""
     from .extents import generic_plan  # noqa: PLC0415 - a process that meets one shape of everything needs no tracing
 
