@@ -268,6 +268,7 @@ bool tape_rebase_node(Tensor* self, Node* n) {
     BeforeWrite then(self);
     copy->edges()[0] = tape_edge(base);
   }
+  if (!copy->edges()[0].node && PyErr_Occurred()) return Py_DECREF(copy), false;
   for (uint32_t i = 1; i < n->num_edges; i++) {
     copy->edges()[i] = n->edges()[i];
     Py_XINCREF(copy->edges()[i].node);

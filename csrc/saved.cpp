@@ -42,6 +42,7 @@ static PyObject* pack_through_hooks(Tensor* t, bool own_output, uint32_t output_
   }
   Edge e;
   if (!own_output && tape_requires_grad(t)) e = tape_edge(t);
+  if (!e.node && PyErr_Occurred()) return nullptr;
   Ref node(e.node ? as_object(e.node) : Py_NewRef(Py_None));
   return Py_BuildValue("(OOOIO)", packed.p, PyTuple_GET_ITEM(pair.p, 1), node.p, own_output ? output_nr : e.input_nr,
                        own_output ? Py_True : Py_False);

@@ -322,10 +322,7 @@ Edge tape_edge(Tensor* t) {
     return {x->accumulator, 0};
   }
   n = node_new(NodeKind::Accumulate, as_object(t), 0, 0, 1, 0);
-  if (!n) {
-    PyErr_Clear();
-    return {};
-  }
+  if (!n) return {};   // with its exception: a gradient that quietly goes nowhere would be worse
   n->outputs()[0].defined = true;
   x->accumulator = n;
   return {n, 0};
@@ -421,7 +418,9 @@ static bool save_param(Saved* s, Save how, PyObject* value) {
       Ref list(PyTuple_New(PySequence_Fast_GET_SIZE(value)));
       for (Py_ssize_t i = 0; list && i < PySequence_Fast_GET_SIZE(value); i++) {
         PyObject* item = PySequence_Fast_GET_ITEM(value, i);
-        PyTuple_SET_ITEM(list.p, i, is_tensor(item) ? meta_to_save(item) : Py_NewRef(item));
+        PyObject* kept = is_tensor(item) ? meta_to_save(item) : Py_NewRef(item);
+        if (!kept) return false;
+        PyTuple_SET_ITEM(list.p, i, kept);
       }
       s->value = list.release();
       s->kind = SavedKind::Plain;
@@ -480,7 +479,7 @@ static Node* make_node(Overload* op, PyObject** args, Results& results, PyObject
       if (edges.at(edges.count - 1).node) mask |= uint64_t{1} << (k & 63);
     }
   }
-  if (!edges.any) return nullptr;
+  if (PyErr_Occurred() || !edges.any) return nullptr;   // an edge that found no memory leaves its exception
   DerivedVjp* derived = nullptr;
   uint32_t num_saved = 0;
   bool known = op->mask_vjp || op->vjp;
@@ -523,6 +522,7 @@ static Node* make_node(Overload* op, PyObject** args, Results& results, PyObject
 // nothing was done.
 static bool record_plainly(Overload* op, PyObject** args, Tensor* out, bool* ok) {
   auto* info = static_cast<TapeInfo*>(op->tape);
+  *ok = true;
   size_t params = info->tensor_params.size();
   if (params > 3 || info->has_lists || tls.saved_hooks || anomaly_enabled || !is_differentiable(out->dtype)) return false;
   Edge edges[3];
@@ -534,14 +534,17 @@ static bool record_plainly(Overload* op, PyObject** args, Tensor* out, bool* ok)
     if (!(t->grad_fn || t->view || (t->flags & kRequiresGrad)) || !is_differentiable(t->dtype)) continue;
     edges[k] = tape_edge(t);
     if (edges[k].node) mask |= uint64_t{1} << k;
+    else *ok = !PyErr_Occurred();
+    if (!*ok) break;
   }
   DerivedVjp* derived = op->mask_vjp ? info->derived[mask] : nullptr;
   const std::vector<int>& kept = derived ? derived->params : info->saved_params;
   bool known = mask && (derived || !op->mask_vjp), keeps_own = !derived && op->saves_result & 1;
-  Node* n = known ? node_new(NodeKind::Op, as_object(op), params, kept.size() + keeps_own, 1, out->ndim) : nullptr;
+  Node* n = known && *ok ? node_new(NodeKind::Op, as_object(op), params, kept.size() + keeps_own, 1, out->ndim) : nullptr;
   if (!n) {
     for (Edge& e : edges) Py_XDECREF(e.node);
-    return false;
+    *ok = *ok && !known;
+    return !*ok;   // no memory: nothing else to try
   }
   Edge* mine = n->edges();
   for (size_t k = 0; k < params; k++) mine[k] = edges[k];
@@ -550,7 +553,6 @@ static bool record_plainly(Overload* op, PyObject** args, Tensor* out, bool* ok)
   out->grad_fn = n;
   out->output_nr = 0;
   Saved* s = n->saved();
-  *ok = true;
   for (int p : kept) {
     if (p < 0) *ok = saved_pack_output(n, s, out, 0);
     else *ok = derived ? saved_pack_input(s, args[p]) : save_param(s, (*op->params)[p].save, args[p]);

@@ -150,7 +150,7 @@ Node* tape_grad_fn_slow(Tensor* t);
 inline Node* tape_grad_fn(Tensor* t) { return t->view ? tape_grad_fn_slow(t) : t->grad_fn; }
 // Edge to use when t is an input of a recorded op: grad_fn or the leaf's accumulator. {null} if no gradient is needed.
 // The node is a new reference.
-Edge tape_edge(Tensor* t);
+Edge tape_edge(Tensor* t);   // no node: there is none to have, or an exception is set
 inline bool tape_requires_grad(Tensor* t) { return t->requires_grad() || (t->view && tape_grad_fn(t)); }
 
 // Records `op` applied to the bound arguments `args` (one per parameter; tensors, lists of tensors, others).

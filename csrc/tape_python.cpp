@@ -394,7 +394,7 @@ static PyObject* py_disable_hooks(PyObject*, PyObject* message) {
 static bool edge_of(PyObject* o, Edge* edge) {
   if (is_tensor(o)) {
     *edge = tape_edge(as_tensor(o));
-    return true;
+    return edge->node || !PyErr_Occurred();
   }
   if (PyTuple_Check(o) && PyTuple_GET_SIZE(o) >= 2 && is_node(PyTuple_GET_ITEM(o, 0))) {
     edge->node = as_node(Py_NewRef(PyTuple_GET_ITEM(o, 0)));
@@ -470,6 +470,7 @@ static PyObject* py_will_run(PyObject*, PyObject* node) {
 static PyObject* py_gradient_edge(PyObject*, PyObject* tensor) {
   if (!is_tensor(tensor)) return PyErr_Format(PyExc_TypeError, "expected a Tensor, got %s", Py_TYPE(tensor)->tp_name), nullptr;
   Edge e = tape_edge(as_tensor(tensor));
+  if (!e.node && PyErr_Occurred()) return nullptr;
   PyObject* pair = edge_object(e.node, e.input_nr);
   Py_XDECREF(e.node);
   return pair;
@@ -484,7 +485,7 @@ static PyObject* py_collect_edges(PyObject*, PyObject* args) {
     PyObject* a = PyTuple_GET_ITEM(args, i);
     Edge e;
     if (is_tensor(a) && is_differentiable(as_tensor(a)->dtype)) e = tape_edge(as_tensor(a));
-    PyObject* pair = edge_object(e.node, e.input_nr);
+    PyObject* pair = e.node || !PyErr_Occurred() ? edge_object(e.node, e.input_nr) : nullptr;
     Py_XDECREF(e.node);
     if (!pair) return Py_DECREF(tuple), nullptr;
     PyTuple_SET_ITEM(tuple, i, pair);

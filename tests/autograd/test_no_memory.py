@@ -1,0 +1,41 @@
+"""Python runs out of memory at any moment of a call: MemoryError, never a result with an exception pending or a gradient that is lost."""
+
+from __future__ import annotations
+
+import pytest
+
+import rushlight as rl
+
+_testcapi = pytest.importorskip("_testcapi")   # CPython's own means to make the n-th allocation fail
+
+CALLS = {
+    "add": lambda x: x + x,
+    "leaf": lambda x: x.clone().requires_grad_(True) * 2,
+    "matmul": lambda x: x @ x,
+    "cat": lambda x: rl.cat([x, x]),
+    "view": lambda x: x.view(16),
+    "several": lambda x: x.unbind(),
+    "in place": lambda x: (x * 1).mul_(2),
+    "view in place": lambda x: (x * 1)[0].mul_(2),
+    "backward": lambda x: rl.autograd.grad((x * x).sum(), [x], create_graph=True),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_failed_allocation_is_a_memory_error(name: str) -> None:
+    function = CALLS[name]
+    function(rl.ones(4, 4, requires_grad=True))   # planned and compiled: what is left are the call's own allocations
+    raised = []
+    for n in range(40):
+        x = rl.ones(4, 4, requires_grad=True)
+        _testcapi.set_nomemory(n, n + 1)
+        try:
+            made = function(x)
+        except BaseException as error:   # whatever it is, it is looked at below
+            raised.append(type(error))
+            continue
+        finally:
+            _testcapi.remove_mem_hooks()
+        first = made[0] if isinstance(made, tuple) else made
+        assert first.requires_grad
+    assert set(raised) == {MemoryError}
