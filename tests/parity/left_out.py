@@ -38,7 +38,6 @@ _GAPS = Left("PyTorch copies the gaps between the elements of a spaced-out input
 _TURNED = Left("PyTorch returns a view of a tensor in another order of dimensions, an accident of how it computes; the result is dense here")
 _TAIL = Left("PyTorch's float32 loses the lower tail to cancellation: 0 where the value, and ours, is 1e-17")
 _SLICE = Left("a slice of a larger tensor here, dense in PyTorch")
-_SAME_DTYPE = Left("of a tensor that has the dtype already PyTorch ignores memory_format and returns the tensor itself; a contiguous copy here")
 
 # check -> record -> why
 LEFT_OUT: dict[str, dict[str, Left]] = {
@@ -54,7 +53,6 @@ LEFT_OUT: dict[str, dict[str, Left]] = {
     "variants": {"special.ndtr": _TAIL, "nn.functional.linear": Left("PyTorch's out= of a vector, given with gaps, is written as if it had none")},
     "noncontiguous": {
         "as_strided_scatter": Left("elements between those of a spaced-out input are written over by PyTorch, and copied here"),
-        "float": _SAME_DTYPE,
         "special.ndtr": _TAIL,
     },
     "dtypes": {
@@ -78,8 +76,6 @@ LEFT_OUT: dict[str, dict[str, Left]] = {
         "kthvalue": _SLICE,
         "argwhere": _TURNED,
         "nonzero": _TURNED,
-        "float": _SAME_DTYPE,
-        "cat": Left("of channels-last inputs PyTorch's result is channels-last; ours is contiguous"),
         "unique": _TURNED,
         "unique_consecutive": _TURNED,
         "quantile": _TURNED,
