@@ -33,7 +33,7 @@ class Tally(Device):
         self.freed: dict[int, list[int]] = {}    # size -> addresses
         self.counts: Counter[str] = Counter()
 
-    # Memory: a real chip calls its driver here, or keeps a pool as below. -------------------------------------------------
+    # Memory: a real chip calls its driver here. The core asks rarely, for large pieces. -------------------------------------
 
     def allocate(self, nbytes: int, index: int) -> int:
         size = (nbytes + 63) // 64 * 64
