@@ -140,7 +140,7 @@ def sources(mode: str, size: int, before: int, after: int) -> list[int]:
         return [min(max(at, 0), size - 1) for at in places]
     if mode == CIRCULAR:   # what was cut off does not come back on the other side
         first, kept = max(0, -before), size - max(0, -before) - max(0, -after)
-        return [first + (at - first) % max(1, kept) for at in places]
+        return [min(first + (at - first) % max(1, kept), size - 1) for at in places]   # nothing kept: PyTorch shows memory nobody wrote
     return [abs(at) if at < size else abs(2 * (size - 1) - at) for at in places]
 
 

@@ -241,6 +241,8 @@ class FractionalMaxPool(Composite):
             output_size = [int(n * ratio) for n, ratio in zip(space, ratios, strict=True)]
         sizes = per_dim(name, "output_size", output_size, count)
         for n, k, out in zip(space, kernel, sizes, strict=True):
+            if k < 1:
+                raise RuntimeError(f"{name}: expected a kernel_size of at least 1, got {k}")
             if out < 1 or out + k - 1 > n:
                 raise RuntimeError(f"{name}: pool size {k} and output size {out} are too large relative to input size {n}")
         samples = _random_samples

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from rushlight import _C
-from rushlight.loops.expr import Value, cast, const, eq, load, select, var
+from rushlight.loops.expr import Value, cast, const, eq, load, max_, min_, select, var
 from rushlight.loops.nest import Local, Nest, Statement, operands, rows
 from rushlight.op import find_op
 from rushlight.op.definition import KIND_PLANNED, OpDefinition
@@ -86,6 +86,7 @@ class DrawnSearch(Search):
         alpha = self.rounded(self.rounded(cast(reach, self.compute)) / self.rounded(cast(steps, self.compute)))
         ahead = self.rounded(self.rounded(self.rounded(cast(at, self.compute)) + sample) * alpha)
         drawn = cast(ahead, "i64") - cast(self.rounded(sample * alpha), "i64")
+        drawn = max_(min_(drawn, reach), ZERO)   # samples that are given may be any numbers
         return select(eq(at, size - ONE), reach, drawn)
 
     def length(self, d: int, at: Value) -> Value:
