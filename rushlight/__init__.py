@@ -16,7 +16,7 @@ if f"{__name__}._C" not in _sys.modules and not any(_finder.find_spec(f"{__name_
 
 from . import home_rows as _home_rows, homes as _homes
 
-_homes.install(_home_rows.ROWS, _home_rows.INTERNAL, _home_rows.NOT_ALIASED)
+_homes.install(_home_rows.ROWS, _home_rows.INTERNAL, _home_rows.NOT_ALIASED, _home_rows.FORMER)
 
 from . import (  # noqa: F401
     _C,
@@ -158,7 +158,7 @@ _homes.settle_module(_C)
 _namespaces.install()
 _overrides.install()
 _dispatch.install()
-_tracebacks.install()
+_tracebacks.install(__path__[0])
 globals().update(_DTYPES)
 globals().update(_LEGACY_TYPES)
 globals().update(_ASSERTIONS)

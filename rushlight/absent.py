@@ -36,7 +36,7 @@ def absent_device(module: str, kind: str, refused: dict[str, type]) -> dict[str,
             return answer
 
         function.__name__ = function.__qualname__ = name
-        function.__module__ = f"{__package__}.{module.partition('.')[2]}"
+        function.__module__ = f"{__name__.partition('.')[0]}.{module.partition('.')[2]}"
         function.__doc__ = f"There is no {kind} device: {answer!r}."
         return function
 

@@ -124,3 +124,8 @@ INTERNAL = ("ops", "op", "loops", "codegen", "compat", "devices", "dispatch", "_
 
 # Packages that `compat` completes when a program imports them under the other name.
 NOT_ALIASED = ("optim", "optim.lr_scheduler")
+
+# Modules that moved, before -> now: pickles made then name them. (What PyTorch has never changes its name.)
+FORMER: dict[str, str] = {
+    "autograd.mutation": "dispatch.saved_mutation",
+}

@@ -16,12 +16,13 @@ from importlib.machinery import ModuleSpec
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
-PACKAGE = __package__
+PACKAGE = __name__.partition(".")[0]
 _homes: dict[str, dict[str, str]] = {}    # file -> name -> home, all below the package
 _files: dict[str, list[str]] = {}         # home -> files
 _parents: set[str] = set()                # packages that only hold modules found elsewhere
-_internal: tuple[str, ...] = ()           # parts whose definitions are never called by PyTorch's names
+_internal: tuple[str, ...] = ()           # parts (with a dot at the end) whose definitions are never called by PyTorch's names
 _not_aliased: tuple[str, ...] = ()        # packages that `compat` completes when a program imports them under the other name
+_former: dict[str, str] = {}              # modules that moved: the name before -> the name now
 _settled: list[tuple[Any, str]] = []      # what was given a name that follows the package's, and where it lives below it
 _whole: set[str] = set()                  # modules of which every definition was settled
 shown = PACKAGE                           # the name the package goes by
@@ -57,7 +58,7 @@ def settle_module(module: ModuleType) -> None:
     """Settle what rows say of a module's definitions; under another name than the package's own, all of them."""
     path = module.__spec__.name[len(PACKAGE) + 1 :]
     rows = _homes.get(path, {})
-    is_wanted = shown != PACKAGE and path.partition(".")[0] not in _internal and path not in _whole
+    is_wanted = shown != PACKAGE and not f"{path}.".startswith(_internal) and path not in _whole
     own = module.__spec__.name
     for name, value in tuple(vars(module).items()):
         if not (isinstance(value, type) or type(value) in (FunctionType, BuiltinFunctionType)):
@@ -117,6 +118,18 @@ class _Elsewhere:
         module.__name__ = public_name(module.__name__)
 
 
+class _Former:
+    """Loads a module by a name that it had once."""
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        module = import_module(f"{PACKAGE}.{_former[spec.name[len(PACKAGE) + 1 :]]}")
+        self.spec = module.__spec__      # importing is about to write the former name's over it
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__spec__ = self.spec
+
+
 class HomesFinder:
     """Sees every module of the package imported, and settles it afterwards."""
 
@@ -124,6 +137,8 @@ class HomesFinder:
         if not fullname.startswith(f"{PACKAGE}."):
             return None
         rest = fullname[len(PACKAGE) + 1 :]
+        if rest in _former:
+            return ModuleSpec(fullname, _Former())
         is_elsewhere = rest in _files or rest in _parents
         if shown == PACKAGE and rest not in _homes and not is_elsewhere:
             return None
@@ -140,8 +155,11 @@ class HomesFinder:
         return spec
 
 
-def install(rows: str, internal: tuple[str, ...] = (), not_aliased: tuple[str, ...] = ()) -> None:
-    """Settle the modules of the package from now on, as `rows` say: `file -> module: names`, one row a line (see `home_rows`)."""
+def install(rows: str, internal: tuple[str, ...] = (), not_aliased: tuple[str, ...] = (), former: Mapping[str, str] | None = None) -> None:
+    """Settle the modules of the package from now on, as `rows` say: `file -> module: names`, one row a line (see `home_rows`).
+
+    `former` says where modules are now that had another name once: pickles from then still find what they name.
+    """
     global _internal, _not_aliased
     for row in rows.strip().splitlines():
         place, _, names = row.partition(": ")
@@ -150,6 +168,7 @@ def install(rows: str, internal: tuple[str, ...] = (), not_aliased: tuple[str, .
         _homes.setdefault(file, {}).update(dict.fromkeys(names.split(), home))
         _files.setdefault(home, []).append(file)
     _parents.update(home[:at] for home in _files for at, sign in enumerate(home) if sign == ".")
-    _internal, _not_aliased = internal, not_aliased
+    _internal, _not_aliased = tuple(f"{part}." for part in internal), not_aliased
+    _former.update(former or {})
     if not any(isinstance(finder, HomesFinder) for finder in sys.meta_path):
         sys.meta_path.insert(0, HomesFinder())

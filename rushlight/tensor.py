@@ -7,7 +7,6 @@ come from the registry. Refuses what the core cannot undo, such as resizing a te
 from __future__ import annotations
 
 import copyreg
-from importlib import import_module
 from typing import Any
 
 from . import _C, functions, homes, indexing, interop, legacy, shape, storage
@@ -57,7 +56,9 @@ def _dir(self: Tensor) -> list[str]:
 
 def _pickling() -> Any:
     """How tensors are pickled and copied: not needed at start."""
-    return import_module("rushlight._tensor")
+    from . import _tensor
+
+    return _tensor
 
 
 def _set_state(self: Tensor, state: Any) -> None:
@@ -109,7 +110,8 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
     self._set_storage(memory, offset, size, shape.strides_for(size, order))
     if needed > had and must_fill_memory():
         first = max(0, -(-had // self.itemsize) - offset)
-        marker = import_module(".op.factory", __package__).marker   # with everything factories need
+        from .op.factory import marker  # with everything factories need
+
         self.detach().as_strided((size.numel() - first,), (1,), offset + first).fill_(marker(self.dtype))
     return self
 
@@ -242,7 +244,9 @@ class _Rare:
         self.name = name
 
     def __get__(self, instance: Tensor | None, owner: type) -> Any:
-        method = import_module(".rare", __package__).METHODS[self.name]
+        from .rare import METHODS
+
+        method = METHODS[self.name]
         setattr(Tensor, self.name, method)
         return method.__get__(instance, owner)
 

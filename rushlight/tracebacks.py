@@ -16,7 +16,7 @@ from typing import Any
 
 from . import environment
 
-PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_folder = os.path.dirname(os.path.abspath(__file__)) + os.sep     # whose frames are ours: the package's, once it says so
 STARTER = "<frozen runpy>"   # between `rushlight run` and the program
 
 
@@ -26,7 +26,7 @@ def hidden(trace: TracebackType | None) -> tuple[TracebackType | None, int]:
     ours = 0
     while trace is not None:
         name = trace.tb_frame.f_code.co_filename
-        if name.startswith(PACKAGE):
+        if name.startswith(_folder):
             ours += 1
             if all(known.tb_frame.f_code.co_filename == STARTER for known in kept):
                 kept.clear()   # `python -m rushlight run`: what started us is no more the user's than we are
@@ -72,8 +72,10 @@ def printed(error: BaseException, trace: TracebackType | None, print_it: Any) ->
     return None
 
 
-def install() -> None:
-    """From now on, in this process. A hook that was there before does the printing."""
+def install(folder: str) -> None:
+    """From now on, in this process, for frames of files in `folder`. A hook that was there before does the printing."""
+    global _folder
+    _folder = os.path.join(os.path.abspath(folder), "")
     print_main, print_thread = sys.excepthook, threading.excepthook
 
     def main_hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
