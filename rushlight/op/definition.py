@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from .. import _C
+from ..loops.lowered import Lowered, NotLowerable
 from .registry import KIND_PLANNED, KIND_POINTWISE, KIND_PYTHON, find_op, ops, register, schemas_of  # noqa: F401 - kinds import theirs from here
 from .schema import TYPES, Param, Schema, parse
 
@@ -94,6 +95,10 @@ class OpDefinition:
     def plan(self, args: tuple) -> Any:
         """The plan for these bound arguments, or None to run in Python every time."""
         return None
+
+    def lower(self, args: tuple) -> Lowered:
+        """What the op computes for these bound arguments, element by element. Kinds that cannot say so are externs."""
+        raise NotLowerable(f"{self.name}: a {type(self).__mro__[1].__name__} op is an extern: it has no loops to lower to")
 
     def run(self, *args: Any) -> Any:
         """The op in Python, for kinds and cases without a plan."""

@@ -13,116 +13,69 @@ threads. So results never depend on the number of threads, repeated indices incl
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, ClassVar
 
 from .. import _C
 from ..codegen import transpose
-from ..loops.expr import (
-    Value,
-    bitcast,
-    cast,
-    complex_,
-    const,
-    ge,
-    idiv,
-    irem,
-    load,
-    lt,
-    max_,
-    min_,
-    or_,
-    replace,
-    select,
-    var,
-    walk,
+from ..codegen.schedule.cpu_loops import unrolled
+from ..codegen.schedule.launch import GRAIN, number_bits, number_names, product
+from ..loops.expr import Value, cast, idiv, irem, load, var
+from ..loops.lowered import (  # noqa: F401 - definitions take theirs from here
+    ONE,
+    ZERO,
+    At,
+    Elements,
+    Lowered,
+    Memory,
+    NotLowerable,
+    Number,
+    Scatter,
+    decode_error,
+    number_value,
 )
-from ..loops.nest import Check, For, If, Nest, Statement, Store, operands, reduction, rows
+from ..loops.nest import For, Nest, Store, operands, rows
 from ..loops.record import Record
-from ..shape import INTS, or_one
+from ..shape import or_one
 from .definition import KIND_PLANNED, OpDefinition
 from .extern import Spec
-from .pointwise import check_devices, compile_for, compute_code, device_of, scalars
-from .reduction import GRAIN, as_step, product
+from .pack import as_step, compile_for, lowered_steps
+from .pointwise import check_devices, device_of, scalars
 from .results import result_type
 
-ZERO, ONE = const(0, "i64"), const(1, "i64")
-SINGLE, UNIT, GENERAL, REPEATED = 0, 1, 2, 3   # a dim of size 1, of neighbours in memory, any other, of one element over and over
 FULL, PARTIAL = 1, 2     # Tensor._overlap: the same elements, some of them
-LIMIT = 1 << 48
-BLOCK = 4096             # positions whose indices are checked before any is used: they stay in the nearest cache
-DIM_BITS = 6             # an error code holds the index and, in its low bits, which dim it was for
-
-
-class Elements:
-    """A tensor argument inside `loops`: `x[i, j]` loads, `x.shape` holds run-time sizes."""
-
-    def __init__(self, operand: int, name: str, code: str, kinds: tuple[int, ...]) -> None:
-        self.operand, self.code = operand, code
-        self.ndim = len(kinds)
-        self.shape = tuple(ONE if kind == SINGLE else var(f"{name}.n{d}") for d, kind in enumerate(kinds))
-        known = {SINGLE: ZERO, UNIT: ONE, REPEATED: ZERO}
-        self.strides = tuple(known[kind] if kind in known else var(f"{name}.s{d}") for d, kind in enumerate(kinds))
-
-    def place(self, at: Sequence[Value]) -> Value:
-        """Element index of position `at`; dims of size 1 repeat."""
-        offset = ZERO
-        for i, stride in zip(at, self.strides, strict=True):
-            offset = offset + i * stride
-        return offset
-
-    def __getitem__(self, at: Any) -> Value:
-        return load(self.operand, self.place(at if isinstance(at, tuple) else (at,)), self.code)
-
-    def broadcast(self, at: Sequence[Value]) -> Value:
-        """The element this tensor has at `at` once expanded."""
-        return self[tuple(at[len(at) - self.ndim :])]
-
-
-class At(tuple):
-    """A loop position; remembers the checks its computed indices need."""
-
-    checks: list[tuple[Value, Value]]
-
-    def replace(self, dim: int, value: Value) -> tuple[Value, ...]:
-        return (*self[:dim], value, *self[dim + 1 :])
-
-    def at_least(self, ndim: int) -> At:
-        """The same position with trailing zeros, for tensors without dims."""
-        if len(self) >= ndim:
-            return self
-        longer = At((*self, *(ZERO,) * (ndim - len(self))))
-        longer.checks = self.checks
-        return longer
-
-    def bounded(self, index: Value, size: Value, dim: int = 0, negative: bool = True) -> Value:
-        """`index` checked against `size`; with `negative`, counted from the end where below 0."""
-        index = cast(index, "i64")
-        # Below 0 where the index is too small or too large, wrapping included: one sign instead of two comparisons.
-        sign = or_(index + size if negative else index, size - ONE - index)
-        # Never 0, and without overflow: an index past the limit is reported as the limit.
-        shown = max_(min_(index, const(LIMIT, "i64")), const(-LIMIT, "i64"))
-        shown = (shown + select(ge(shown, ZERO), ONE, ZERO)) * const(1 << DIM_BITS, "i64") + const(dim, "i64")
-        self.checks.append((ge(sign, ZERO), shown))
-        return select(lt(index, ZERO), index + size, index) if negative else index
-
-
-def decode_error(code: int) -> tuple[int, int]:
-    """(index, dim) of an error cell."""
-    index, dim = code >> DIM_BITS, code & ((1 << DIM_BITS) - 1)
-    return (index - 1 if index > 0 else index), dim
 
 
 class Bound(Record):
-    """One call prepared: what the kernel depends on, and what it is run with."""
+    """The arguments of one call as a body takes them: `reads`, and where they go among the rest."""
 
-    args: tuple              # tensors as Elements, runtime numbers as Values, the rest as given
-    tensors: tuple           # the tensors, flattened, in operand order
-    params: list[str]
-    values: list[int]
+    reads: tuple             # tensors and run-time numbers, in order
+    tensors: tuple           # the tensors, flattened
+    args: tuple              # the arguments; `Hole`s where reads are
     key: tuple
+
+    def filled(self, sources: Sequence[Any]) -> list[Any]:
+        """The arguments as the body sees them: Elements for tensors, Values for run-time numbers."""
+        return [[seen(x, sources) for x in a] if isinstance(a, Holes) else seen(a, sources) for a in self.args]
+
+
+class Hole(Record):
+    """Where read `number` goes."""
+
+    number: int
+
+
+class Holes(list):
+    """A list argument with tensors in it."""
+
+
+def seen(a: Any, sources: Sequence[Any]) -> Any:
+    """An argument as a body sees it."""
+    if not isinstance(a, Hole):
+        return a
+    source = sources[a.number]
+    return getattr(source, "value", source)
 
 
 class Indexed(OpDefinition):
@@ -163,29 +116,26 @@ class Indexed(OpDefinition):
         slots: list[tuple] = [("new", spec.dtype, spec.shape, None, 0, 0)]
         if device.type == "meta":     # before anything asks how the arguments are laid out
             return _C.Plan(sum(isinstance(a, _C.Tensor) for a in flatten(prepared)), device, slots, [])
+        lowered = self.lowered(prepared, spec)
+        steps = lowered_steps(lowered, device, self.kernels, slots)
+        is_checked = any(step[-1] >= 0 for step in steps)
+        return _C.Plan(len(lowered.memories), device, slots, steps, True, None, lowered.on_error if is_checked else None)
+
+    def lower(self, args: tuple) -> Lowered:
+        prepared = self.prepare(args)
+        if prepared is None:
+            raise NotLowerable(f"{self.name}: these arguments are handled in Python")
+        return self.lowered(prepared, self.meta(*prepared))
+
+    def lowered(self, prepared: tuple, spec: Spec) -> Lowered:
+        """The gather form of a call."""
         bound = bind(self, prepared)
-        if 0 in spec.shape:
-            return _C.Plan(len(bound.tensors), device, slots, [])
-        ones = tuple([n == 1 for n in spec.shape])
-        key = (bound.key, ones, spec.dtype.code, device.type)
-        found = self.kernels.get(key)
-        if found is None:
-            nest, checked = self.nest(bound, spec, ones)
-            found = self.kernels[key] = (as_step(compile_for(device, nest)), checked)
-        kernel, checked = found
-        inputs = len(bound.tensors)
-        operand_slots = [*range(inputs), inputs]
-        if checked:
-            slots.append(("temp", _C.int64, (1,), None, 0, 0))
-            operand_slots.append(inputs + 1)
-        loops = [n for n in spec.shape if n != 1]
-        inner = loops[-1] if len(loops) > 1 else 1
-        extent = product(loops[:-1]) if len(loops) > 1 else product(loops)
-        params = [*bound.values, *(loops if len(loops) > 1 else (extent,) if checked else ())]
-        if checked and len(loops) <= 1:
-            extent, inner = -(-extent // BLOCK), BLOCK
-        step = (kernel, operand_slots, params, extent, max(1, GRAIN // max(1, inner)), inputs + 1 if checked else -1)
-        return _C.Plan(inputs, device, slots, [step], True, None, self.raiser(prepared) if checked else None)
+
+        def body(at: At, sources: Sequence[Any]) -> tuple[Value]:
+            return (self.loops(at, *bound.filled(sources)),)
+
+        shape = tuple(spec.shape)
+        return Lowered(self.spec.name, (self, bound.key), shape, shape, (spec.dtype.code,), bound.reads, body, aligned=False, on_error=self.raiser(prepared))
 
     def raiser(self, args: tuple) -> Any:
         shapes = tuple([_without_data(a) for a in args])
@@ -194,66 +144,6 @@ class Indexed(OpDefinition):
             raise self.index_error(*decode_error(code), shapes)
 
         return on_error
-
-    def nest(self, bound: Bound, spec: Spec, ones: tuple[bool, ...]) -> tuple[Nest, bool]:
-        """The kernel: outer loop over all dims but the last, vector loop over that."""
-        dims = [d for d, one in enumerate(ones) if not one]
-        sizes = [f"out.n{d}" for d in dims]
-        item, position = var("i"), {}
-        flat = len(dims) <= 1
-        for d in reversed(dims[:-1]):
-            n = var(f"out.n{d}")
-            first = d == dims[0]
-            position[d] = item if first else irem(item, n)
-            item = item if first else idiv(item, n)
-
-        def traced(last: Value) -> tuple[Value, list]:
-            at = At({**position, **({dims[-1]: last} if dims else {})}.get(d, ZERO) for d in range(len(ones)))
-            at.checks = []
-            return cast(self.loops(at, *bound.args), spec.dtype.code), at.checks
-
-        value, found = traced(var("j"))
-        if flat and not found:   # nothing to check: the outer loop itself runs in vectors
-            value, found = traced(var("i"))
-        inputs = [t.dtype.code for t in bound.tensors]
-        cell = len(inputs) + 1
-        checks = [Check(condition, cell, shown) for condition, shown in found]
-        if flat and not checks:
-            body = rows(Store(len(inputs), var("i"), value), vector=True)
-        elif flat:
-            first = var("i") * const(BLOCK, "i64")
-            last = min_(first + const(BLOCK, "i64"), var("numel"))
-            body = rows(*checked_loop("j", first, last, checks, Store(len(inputs), var("j"), value)))
-        else:
-            out = var("i") * var(sizes[-1]) + var("j")
-            inside = [c for c in checks if depends(c, "j")]
-            before = [c for c in checks if c not in inside]
-            body = rows(*before, *checked_loop("j", ZERO, var(sizes[-1]), inside, Store(len(inputs), out, value)))
-        made = operands(inputs, [spec.dtype.code], ["i64"] if checks else [])
-        own = () if flat and not checks else ("numel",) if flat else sizes
-        return Nest(self.spec.name, made, (*bound.params, *own), body), bool(checks)
-
-
-def checked_loop(name: str, start: Value, stop: Value, checks: Sequence[Check], body: Store) -> list[Statement]:
-    """A loop over computed places. All places are looked at first, in vectors; then no step has to test its own."""
-    if not checks:
-        return [For(name, start, stop, (body,), vector=True)]
-    sign = ZERO
-    for check in checks:
-        sign = or_(sign, check.condition.args[0])   # `bounded` made it: negative where the check fails
-    verified = reduction(name, start, stop, ["signs"], [ZERO], lambda acc: [or_(acc[0], sign)], lambda a, b: [or_(a[0], b[0])])
-    return [verified, If(ge(var("signs"), ZERO), tuple(unrolled(name, start, stop, body)), (For(name, start, stop, (*checks, body)),))]
-
-
-def unrolled(name: str, start: Value, stop: Value, body: Store, times: int = 4) -> list[Statement]:
-    """A serial loop whose steps come several at a time: short ones are all overhead otherwise."""
-    four = const(times, "i64")
-    whole = idiv(stop - start, four)
-    steps = []
-    for k in range(times):
-        at = {var(name): start + var(f"{name}.group") * four + const(k, "i64")}
-        steps.append(Store(body.operand, replace(body.index, at), replace(body.value, at), body.combine))
-    return [For(f"{name}.group", ZERO, whole, tuple(steps)), For(name, start + whole * four, stop, (body,))]
 
 
 class _Shape:
@@ -270,11 +160,6 @@ def _without_data(a: Any) -> Any:
     return [_without_data(x) for x in a] if isinstance(a, (list, tuple)) else a
 
 
-def depends(check: Check, name: str) -> bool:
-    """Whether a check reads the loop variable `name`."""
-    return any(node.op == "var" and node.attr == name for node in walk((check.condition, check.value)))
-
-
 def flatten(args: Any) -> list:
     """Tensors among the arguments, lists opened."""
     found = []
@@ -286,62 +171,36 @@ def flatten(args: Any) -> list:
     return found
 
 
-def kinds_of(sizes: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
-    """What a kernel's code depends on of a geometry."""
-    return tuple([SINGLE if n == 1 else UNIT if s == 1 else GENERAL if s else REPEATED for n, s in zip(sizes, strides, strict=True)])
-
-
-def geometry(name: str, sizes: Sequence[int], strides: Sequence[int], kinds: Sequence[int], params: list[str], values: list[int]) -> None:
-    """Add the sizes and strides that are run-time parameters."""
-    for d, kind in enumerate(kinds):
-        if kind != SINGLE:
-            params.append(f"{name}.n{d}")
-            values.append(sizes[d])
-        if kind == GENERAL:
-            params.append(f"{name}.s{d}")
-            values.append(strides[d])
-
-
 def bind(definition: Any, args: tuple) -> Bound:
-    """Arguments as a kernel sees them."""
-    seen, tensors, params, values, key = [], [], [], [], []
+    """Arguments as reads, and the rest, which bodies are specialised to."""
+    reads: list[Any] = []
+    tensors, seen_, key = [], [], []
 
-    def elements(t: Any, name: str) -> Elements:
-        sizes, strides = t.shape, t.stride()
-        kinds = kinds_of(sizes, strides)
-        made = Elements(len(tensors), name, t.dtype.code, kinds)
+    def memory(t: Any, name: str) -> Hole:
+        reads.append(Memory(name, t.dtype.code, tuple(t.shape), t.stride()))
         tensors.append(t)
-        key.append((t.dtype.code, kinds))
-        geometry(name, sizes, strides, kinds, params, values)
-        return made
+        return Hole(len(reads) - 1)
 
     for p, a in zip(definition.spec.params, args, strict=True):
         if isinstance(a, _C.Tensor):
-            seen.append(elements(a, p.name))
+            seen_.append(memory(a, p.name))
         elif isinstance(a, (list, tuple)) and any(isinstance(t, _C.Tensor) for t in a):
             key.append(tuple([t is None for t in a]))
-            seen.append([None if t is None else elements(t, f"{p.name}{k}") for k, t in enumerate(a)])
+            seen_.append(Holes([None if t is None else memory(t, f"{p.name}{k}") for k, t in enumerate(a)]))
         elif p.name in definition.runtime and a is not None:
-            seen.append(number(p.name, a, params, values))
-            key.append(type(a))
+            seen_.append(Hole(len(reads)))
+            reads.append(Number(p.name, number_value(p.name, a).dtype, a))
         else:
-            seen.append(a)
+            seen_.append(a)
             key.append(tuple(a) if isinstance(a, list) else a)
-    return Bound(tuple(seen), tuple(tensors), params, values, tuple(key))
+    return Bound(tuple(reads), tuple(tensors), tuple(seen_), tuple(key))
 
 
 def number(name: str, value: Any, params: list[str], values: list[int]) -> Value:
     """A Python number as run-time parameters: integers as they are, floats by their bits."""
-    if isinstance(value, INTS):
-        params.append(name)
-        values.append(int(value) if isinstance(value, int) else value)
-        return var(name)
-    parts = []
-    for k, part in enumerate((value.real, value.imag) if isinstance(value, complex) else (value,)):
-        params.append(f"{name}.{k}")
-        values.append(struct.unpack("q", struct.pack("d", part))[0])
-        parts.append(bitcast(var(f"{name}.{k}"), "f64"))
-    return complex_(*parts) if isinstance(value, complex) else parts[0]
+    params += number_names(name, value)
+    values += number_bits(value)
+    return number_value(name, value)
 
 
 # --- scatter ------------------------------------------------------------------------------------------------------------
@@ -401,98 +260,38 @@ class Scattered(Indexed):
         if device.type == "meta":
             return _C.Plan(inputs, device, slots, [])
         steps = [] if self.is_inplace else copy_steps(device, target, 0, (inputs, 0), None)
-        if 0 not in space:
-            steps.append(self.scatter_step(bound, prepared, space, target, slots, device))
+        steps += lowered_steps(self.scattered(bound, prepared, space), device, self.kernels, slots)
         return _C.Plan(inputs, device, slots, steps, True, None, self.raiser(prepared))
+
+    def lower(self, args: tuple) -> Lowered:
+        prepared = self.prepare(args)
+        if prepared is None:
+            raise NotLowerable(f"{self.name}: these arguments are handled in Python")
+        self.check(*prepared)
+        return self.scattered(bind(self, prepared), prepared, self.space(*prepared))
+
+    def scattered(self, bound: Bound, args: tuple, space: tuple[int, ...]) -> Lowered:
+        """The scatter form of a call, into a tensor that holds the first argument already."""
+        target = args[0]
+        strides = target.stride() if self.is_inplace else contiguous_strides(target.shape)
+        memory = Memory("out", target.dtype.code, tuple(target.shape), tuple(strides))
+
+        def writes(at: At, out: Elements, sources: Sequence[Any]) -> tuple:
+            return self.writes(at, out, *bound.filled(sources))
+
+        def combine(old: Value, new: Value, sources: Sequence[Any]) -> Value:
+            return self.combine(scalars, old, new, *bound.filled(sources))
+
+        scatter = Scatter(memory, self.serial(*args), writes, combine)
+        return Lowered(
+            self.spec.name, (self, bound.key), tuple(space), memory.sizes, (memory.code,), bound.reads, None, aligned=False, scatter=scatter,
+            on_error=self.raiser(args),
+        )  # fmt: skip
 
     def run(self, *args: Any) -> Any:
         """An argument shares memory with the tensor written: it is copied first."""
         copied = (args[0], *[_apart(args[0], a) for a in args[1:]])
         return self.plan(copied)(*flatten(copied))
-
-    def scatter_step(self, bound: Bound, args: tuple, space: tuple[int, ...], target: Any, slots: list, device: Any) -> tuple:
-        serial = self.serial(*args)
-        ones = tuple([n == 1 for n in space])
-        out_strides = target.stride() if self.is_inplace else contiguous_strides(target.shape)
-        kinds = kinds_of(target.shape, out_strides)
-        inputs = len(bound.tensors)
-        key = (bound.key, ones, kinds, serial, device.type)
-        found = self.kernels.get(key)
-        if found is None:
-            nest, checked = self.scatter_nest(bound, target, kinds, ones, serial)
-            found = self.kernels[key] = (as_step(compile_for(device, nest)), checked)
-        kernel, checked = found
-        loops = [d for d in range(len(space)) if not ones[d]]
-        lane = loops[-1] if loops and loops[-1] not in serial else None
-        shared = [d for d in loops if d not in serial and d != lane]
-        inner = product(space[d] for d in loops if d in serial)
-        values = [*bound.values]
-        geometry("out", target.shape, out_strides, kinds, [], values)
-        values.extend([space[d] for d in loops])
-        extent = product(space[d] for d in shared)
-        if lane is not None:
-            width = max(1024, GRAIN // max(1, inner) // 64 * 64)   # long runs: slices are visited in any order
-            if extent == 1 and inner * space[lane] >= 4 * GRAIN:   # else one thread would do all
-                width = max(128, min(width, space[lane] // 256 * 64))
-            blocks = -(-space[lane] // width)
-            values.extend((width, blocks))
-            extent *= blocks
-            inner *= min(width, space[lane])
-        operand_slots = [*range(inputs), inputs]
-        error = -1
-        if checked:
-            error = inputs + len(slots)
-            slots.append(("temp", _C.int64, (1,), None, 0, 0))
-            operand_slots.append(error)
-        return (kernel, operand_slots, values, extent, max(1, GRAIN // max(1, inner)), error)
-
-    def scatter_nest(self, bound: Bound, target: Any, kinds: tuple[int, ...], ones: tuple[bool, ...], serial: frozenset[int]) -> tuple[Nest, bool]:
-        """Outer loop over shared positions, then the serial loops, then lanes of the last loop if it is free."""
-        inputs = [t.dtype.code for t in bound.tensors]
-        out = Elements(len(inputs), "out", target.dtype.code, kinds)
-        loops = [d for d in range(len(ones)) if not ones[d]]
-        lane = loops[-1] if loops and loops[-1] not in serial else None
-        shared = [d for d in loops if d not in serial and d != lane]
-        params = [*bound.params]
-        geometry("out", (0,) * len(kinds), (0,) * len(kinds), kinds, params, [])
-        params.extend([f"loop{d}" for d in loops])
-        item, position = var("i"), {}
-        if lane is not None:
-            params.extend(("width", "blocks"))
-            block, item = irem(item, var("blocks")), idiv(item, var("blocks"))
-            position[lane] = var(f"at{lane}")
-        for d in reversed(shared):
-            first = d == shared[0]
-            position[d] = item if first else irem(item, var(f"loop{d}"))
-            item = item if first else idiv(item, var(f"loop{d}"))
-        for d in loops:
-            if d in serial:
-                position[d] = var(f"at{d}")
-        at = At(position.get(d, ZERO) for d in range(len(ones)))
-        at.checks = []
-        place, value = self.writes(at, out, *bound.args)
-        compute = compute_code(out.code)
-        index = out.place(place)
-        result = self.combine(scalars, cast(load(out.operand, index, out.code), compute), cast(value, compute), *bound.args)
-        body: list[Statement] = [Store(out.operand, index, cast(cast(result, compute), out.code))]
-        checks = [Check(condition, len(inputs) + 1, shown) for condition, shown in at.checks]
-        variables = [f"at{d}" for d in loops if d in serial] + ([f"at{lane}"] if lane is not None else [])
-        for level in range(len(variables) - 1, -1, -1):
-            name = variables[level]
-            own = [c for c in checks if depends(c, name) and not any(depends(c, v) for v in variables[level + 1 :])]
-            d = int(name[2:])
-            if d == lane:
-                first = block * var("width")
-                bounds = (first, min_(first + var("width"), var(f"loop{d}")))
-            else:
-                bounds = (ZERO, var(f"loop{d}"))
-            if own and level == len(variables) - 1:
-                body = checked_loop(name, *bounds, own, body[0])
-            else:
-                body = [For(name, *bounds, (*own, *body), vector=d == lane and not own)]
-        own = [c for c in checks if not any(depends(c, v) for v in variables)]
-        made = operands(inputs, [out.code], ["i64"] if checks else [])
-        return Nest(self.spec.name, made, tuple(params), rows(*own, *body)), bool(checks)
 
 
 def refuse_shared(name: str, target: Any, read: Sequence[Any]) -> None:
@@ -591,7 +390,7 @@ def copy_nest(source: str, target: str, rank: int, backwards: bool = False) -> N
     if rank == 1:
         body = rows(move, vector=not backwards)
     else:
-        body = rows(*(unrolled("j", ZERO, var(sizes[-1]), move) if backwards else [For("j", ZERO, var(sizes[-1]), (move,), vector=True)]))
+        body = rows(*(unrolled("j", ZERO, var(sizes[-1]), [move]) if backwards else [For("j", ZERO, var(sizes[-1]), (move,), vector=True)]))
     return Nest("copy", operands([source], [target]), (*sizes, *reads, *stores), body)
 
 

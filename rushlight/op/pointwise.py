@@ -12,13 +12,17 @@ from enum import Enum
 from functools import cached_property
 from typing import Any, ClassVar
 
-from .. import _C, codegen
-from ..devices import device_of, handlers
+from .. import _C
+from ..codegen.schedule.cpu_loops import point_nest
+from ..devices import device_of
 from ..loops import derive, expr
+from ..loops.lowered import Lowered, Memory, Number, compute_code, spread
 from ..loops.nest import Check, For, Nest, pointwise_nest
 from ..loops.vocabulary import Scalars
 from ..promotion import can_cast, operand_dtype, rank, result_type_of, to_float
+from ..show import is_shown, show
 from .definition import KIND_POINTWISE, OpDefinition, parameters_of
+from .pack import BY_CODE, compile_for
 from .results import result_type
 from .schema import OPERAND_TYPES, Param, Schema
 
@@ -36,15 +40,8 @@ class Promote(Enum):
 
 
 REAL_OF = {"c32": "f16", "c64": "f32", "c128": "f64"}
-COMPUTE = {"f16": "f32", "bf16": "f32", "f8e4m3fn": "f32", "f8e5m2": "f32", "c32": "c64"}
-BY_CODE = {d.code: d for d in vars(_C).values() if isinstance(d, _C.dtype)}
 scalars = Scalars()
 SAMPLES = {"int": (0, 1, 3), "bool": (False, True, True)}   # settings that show whether a gradient is 0 whatever they are
-
-
-def compute_code(code: str) -> str:
-    """The type arithmetic on `code` happens in."""
-    return COMPUTE.get(code, code)
 
 
 def refuse_numbers(name: str, args: tuple) -> None:
@@ -100,20 +97,49 @@ class Pointwise(OpDefinition):
         self.refuse_dtype(common)
         common = self.promoted(common, args)
         looked_at = bool(self.divisor) and rank(common) < 2
+        lowered = self.lower_as(args, operands, common, shaped=False)
+        divisor = operands.index(self.spec.index(self.divisor)) if looked_at else -1
+        by_value = self.spec.index(self.by_value) if self.by_value else -1
+        read_first = operands.index(by_value) if by_value in operands else -1
+        if is_shown("lowered"):
+            show("lowered", lowered.name, str(lowered))
+        kernel = compile_for(device_of(args), point_nest(lowered))
+        in_dtypes, out_dtypes = [BY_CODE[r.code] for r in lowered.reads], [BY_CODE[code] for code in lowered.outs]
+        check = zero_check(device_of(args), in_dtypes[divisor].code) if divisor >= 0 else None
+        return _C.PointwisePlan(kernel, list(zip(operands, in_dtypes, strict=True)), out_dtypes, self.result_wrapper(len(out_dtypes)), divisor, read_first, check)
+
+    def lower(self, args: tuple) -> Lowered:
+        operands = self.operand_indices(args)
+        common = self.common_dtype(args, operands)
+        self.run_check(args)
+        self.refuse_dtype(common)
+        return self.lower_as(args, operands, self.promoted(common, args), shaped=True)
+
+    def lower_as(self, args: tuple, operands: list[int], common: Any, shaped: bool) -> Lowered:
+        """The expression of one element, computed in `common` (or the type that half types widen to).
+
+        Without shapes it serves all of them: a plan of this kind is made once for a combination of types.
+        """
         compute = compute_code(common.code) if self.upcast else common.code
         values, in_dtypes = self.leaves(args, operands, compute)
         outs = self.outputs(values)
-        out_dtypes = [self.output_dtype(common, args, k, out) for k, out in enumerate(outs)]
-        stored = [scalars.cast(v, d.code) for v, d in zip(outs, out_dtypes, strict=True)]
-        divisor = operands.index(self.spec.index(self.divisor)) if looked_at else -1
-        return self.make_plan(args, operands, in_dtypes, out_dtypes, stored, divisor)
+        codes = tuple([self.output_dtype(common, args, k, out).code for k, out in enumerate(outs)])
+        ranges = broadcast_sizes(self.name, [args[i].shape for i in operands if isinstance(args[i], _C.Tensor)]) if shaped else ()
+        reads: list[Any] = []
+        for i, d in zip(operands, in_dtypes, strict=True):
+            a, name = args[i], self.spec.params[i].name
+            if not isinstance(a, _C.Tensor):
+                reads.append(Number(name, d.code, a))
+            else:
+                reads.append(spread(name, d.code, a.shape, a.stride(), ranges) if shaped else Memory(name, d.code, (), (), ()))
+        leaves = [expr.arg(k, d.code) for k, d in enumerate(in_dtypes)]
 
-    def make_plan(self, args: tuple, operands: list[int], in_dtypes: list, out_dtypes: list, stored: list, divisor: int = -1) -> Any:
-        nest = pointwise_nest(self.name, [d.code for d in in_dtypes], [d.code for d in out_dtypes], stored)
-        kernel = compile_for(device_of(args), nest)
-        by_value = self.spec.index(self.by_value) if self.by_value else -1
-        read_first = operands.index(by_value) if by_value in operands else -1
-        return _C.PointwisePlan(kernel, list(zip(operands, in_dtypes, strict=True)), out_dtypes, self.result_wrapper(len(out_dtypes)), divisor, read_first, zero_check(device_of(args), in_dtypes[divisor].code) if divisor >= 0 else None)
+        def body(at: Any, sources: Any) -> list[Any]:
+            return expr.replace_all(outs, {leaf: source.read(at) for leaf, source in zip(leaves, sources, strict=True)})
+
+        static = tuple([tuple(a) if isinstance(a, list) else a for i, a in enumerate(args) if i not in operands])
+        return Lowered(self.name, (self, static, compute), ranges, ranges, codes, tuple(reads), body)
+
 
     def operand_indices(self, args: tuple) -> list[int]:
         operands = [i for i, p in enumerate(self.spec.params) if p.type in OPERAND_TYPES and args[i] is not None]
@@ -407,6 +433,18 @@ def is_constant_zero(value: Any) -> bool:
     return value.attr == 0 if value.op == "const" else value.op == "complex" and all(is_constant_zero(part) for part in value.args)
 
 
+def broadcast_sizes(name: str, shapes: list[Any]) -> tuple[int, ...]:
+    """The sizes that tensors of these shapes are expanded to."""
+    sizes = [1] * max(map(len, shapes), default=0)
+    for shape in shapes:
+        for back in range(1, len(shape) + 1):
+            n, have = shape[-back], sizes[-back]
+            if n != 1 and have != 1 and n != have:
+                raise RuntimeError(f"{name}: The size of tensor a ({have}) must match the size of tensor b ({n}) at non-singleton dimension {len(sizes) - back}")
+            sizes[-back] = have if n == 1 else n
+    return tuple(sizes)
+
+
 def used_args(values: list[Any]) -> set[int]:
     """Numbers of the operand leaves an expression reads."""
     return {node.attr for node in expr.walk(values) if node.op == "arg"}
@@ -439,13 +477,3 @@ def zero_check(device: Any, code: str) -> Any:
         nest = Nest(nest.name, nest.operands, nest.params, For(nest.loop.var, nest.loop.start, nest.loop.stop, (check,)), nest.point)
         found = _zero_checks[device.type, code] = compile_for(device, nest)
     return found
-
-
-def compile_for(device: Any, nest: Any) -> Any:
-    """The kernel of `nest` for `device`: an address, a device's own handle, or None where there is no data."""
-    if device.type == "cpu":
-        return codegen.compile(nest).address
-    if device.type == "meta":
-        return None
-    return _C.kernel_handle(handlers[device.type].load(nest))
-

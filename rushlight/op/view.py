@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from .. import _C
+from ..loops.lowered import Lowered, Memory, NotLowerable
 from ..loops.record import Record
 from .definition import KIND_PLANNED, OpDefinition
 
@@ -51,6 +52,32 @@ class View(OpDefinition):
         many = isinstance(made, list)
         slots = [("view", g.dtype or t.dtype, g.sizes, g.strides, 0, g.offset) for g in (made if many else [made])]
         return _C.Plan(1, t.device, slots, [], not many)
+
+    def lower(self, args: tuple) -> Lowered:
+        """The elements themselves, at the places the view finds them; `view` is the rule for other layouts of the same sizes."""
+        t = args[0]
+        g = self.geometry(*args)
+        if not self.cacheable or not isinstance(g, Geometry):
+            raise NotLowerable(f"{self.name}: its places depend on more than sizes and strides, or it has several results")
+        code = (g.dtype or t.dtype).code
+        memory = Memory(self.spec.params[0].name, code, tuple(g.sizes), tuple(g.strides), tuple(range(len(g.sizes))), g.offset)
+
+        def rule(sizes: Any, strides: Any, offset: int) -> tuple:
+            made = self.geometry(stand_in(t, sizes, strides), *args[1:])
+            return made.sizes, made.strides, offset + made.offset
+
+        def body(at: Any, sources: Any) -> tuple:
+            return (sources[0].read(at),)
+
+        shape = memory.sizes
+        return Lowered(self.name, ("view",), shape, shape, (code,), (memory,), body, view=rule if g.dtype in (None, t.dtype) else None)
+
+
+def stand_in(t: Any, sizes: Any, strides: Any) -> Any:
+    """A tensor of another layout and no data, of which a rule may ask what it asks of `t`."""
+    if all([isinstance(n, int) for n in (*sizes, *strides)]):
+        return _C.empty(tuple(sizes), tuple(strides), t.dtype, _C.device("meta"))
+    return t.new_empty_strided(sizes, strides)      # symbolic sizes: `t` is a tensor that can have them
 
 
 def wrap_dim(name: str, dim: int, ndim: int) -> int:

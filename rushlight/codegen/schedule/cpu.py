@@ -1,0 +1,24 @@
+"""Schedules for CPUs: which loops, in which order, in vectors of what, divided among threads how.
+
+Enters: a `Lowered`. Leaves: a `Schedule`. What each form of op becomes is in cpu_fold.py, cpu_loops.py and cpu_walk.py; the limits they
+go by are in launch.py.
+"""
+
+from __future__ import annotations
+
+from ...loops.lowered import Lowered
+from .cpu_fold import schedule_fold
+from .cpu_loops import schedule_gather, schedule_points, schedule_scatter
+from .cpu_walk import schedule_walk
+from .launch import Schedule
+
+
+def schedule(lowered: Lowered) -> Schedule:
+    """How a CPU runs an op."""
+    if lowered.folding is not None:
+        return schedule_fold(lowered)
+    if lowered.walk is not None:
+        return schedule_walk(lowered)
+    if lowered.scatter is not None:
+        return schedule_scatter(lowered)
+    return schedule_points(lowered) if lowered.aligned else schedule_gather(lowered)

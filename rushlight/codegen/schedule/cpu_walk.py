@@ -1,0 +1,152 @@
+"""CPU schedules of walks (scans).
+
+Enters: a Lowered with a `walk` and one tensor. Leaves: one launch that walks the range in order; other ranges are divided among
+threads and, where the contiguous one is among them, put on lanes. Where halves can be merged a few long rows are divided too, in
+chunks that depend on sizes alone: folded side by side, then walked, each from where the one before it ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...loops.expr import Value, cast, const, idiv, irem, min_, var
+from ...loops.lowered import HERE, Lowered, NotLowerable, Placed
+from ...loops.nest import Assign, For, Local, Nest, Statement, Store, operands, reduction, rows
+from .cpu_fold import given_bits, given_names, sources_of
+from .launch import GRAIN, SCAN_CHUNK, Launch, Schedule, Temp, grain_of, product
+
+ZERO = const(0, "i64")
+
+
+def schedule_walk(lowered: Lowered) -> Schedule:
+    """The launches of a scan."""
+    if len(lowered.memories) != 1:
+        raise NotLowerable(f"{lowered.name}: expected one tensor in a scan, got {len(lowered.memories)}")
+    if any(n == 0 for n in lowered.ranges):
+        return Schedule(())
+    return chunked(lowered) or whole_rows(lowered)
+
+
+def whole_rows(lowered: Lowered) -> Schedule:
+    """Every row by one thread, or one lane."""
+    memory, dim = lowered.memories[0], lowered.walk.dim
+    shape, strides = lowered.ranges or (1,), memory.along() or (1,)
+    before = [(n, s) for n, s in zip(shape[:dim], strides[:dim], strict=True) if n != 1]
+    after = [(n, s) for n, s in zip(shape[dim + 1 :], strides[dim + 1 :], strict=True) if n != 1]
+    lane = after.pop() if after else None
+    others = before + after
+    dense = lane is None and strides[dim] == 1   # neighbours in memory: no multiplications in the walk
+    key = ("walk", lowered.key, memory.code, lowered.outs, len(before), len(after), lane is not None, dense)
+    inner = product(n for n, _ in after) * (lane[0] if lane else 1)
+    params = [n for n, _ in others] + [s for _, s in others] + [shape[dim], strides[dim], inner]
+    extent = product(n for n, _ in others)
+    work = shape[dim]
+    if lane:
+        width = max(64, GRAIN // max(1, work) // 64 * 64)
+        blocks = -(-lane[0] // width)
+        params += [*lane, width, blocks]
+        extent *= blocks
+        work *= min(width, lane[0])
+    before_, after_ = len(before), len(after)
+    operand_numbers = tuple(range(1 + len(lowered.outs)))
+    nest = Launch(key, lambda: rows_nest(lowered, before_, after_, lane is not None, dense), operand_numbers, (*params, *given_bits(lowered)), extent, grain_of(work))
+    return Schedule((nest,))
+
+
+def rows_nest(lowered: Lowered, before: int, after: int, has_lane: bool, dense: bool) -> Nest:
+    """Outer loop over the other ranges, a vector loop over lanes if any, the walk inside."""
+    count = before + after
+    sizes, strides = [f"n{k}" for k in range(count)], [f"s{k}" for k in range(count)]
+    params = [*sizes, *strides, "length", "stride", "inner"]
+    item, block = var("i"), ZERO
+    if has_lane:
+        params += ["lanes", "lane_stride", "width", "blocks"]
+        block, item = irem(item, var("blocks")), idiv(item, var("blocks"))
+    # Output positions: [before..., dim, after..., lane], contiguous; `inner` elements follow each step along dim.
+    read, inside, step = ZERO, ZERO, var("lanes") if has_lane else const(1, "i64")
+    rest = item
+    for k in range(count - 1, before - 1, -1):
+        at = rest if k == 0 else irem(rest, var(sizes[k]))
+        rest = rest if k == 0 else idiv(rest, var(sizes[k]))
+        read, inside, step = read + at * var(strides[k]), inside + at * step, step * var(sizes[k])
+    write = inside + (ZERO if before == 0 else rest * var("length") * var("inner"))
+    for k in range(before - 1, -1, -1):
+        at = rest if k == 0 else irem(rest, var(sizes[k]))
+        rest = rest if k == 0 else idiv(rest, var(sizes[k]))
+        read = read + at * var(strides[k])
+    head = [Local("read", read), Local("write", write)]
+    place = var("write") + (var("j") if dense else var("j") * var("inner"))
+    source = var("read") + (var("j") if dense else var("j") * var("stride"))
+    if has_lane:
+        place, source = place + var("v"), source + var("v") * var("lane_stride")
+    walk = walked(lowered, source, place)
+    if has_lane:
+        first = block * var("width")
+        walk = [For("v", first, min_(first + var("width"), var("lanes")), tuple(walk), vector=True)]
+    return Nest(lowered.name, operands([lowered.memories[0].code], lowered.outs), (*params, *given_names(lowered)), rows(*head, *walk))
+
+
+def element(lowered: Lowered, place: Value) -> Value:
+    """The element that is walked past, its tensor at `place`."""
+    return lowered.body(HERE, sources_of(lowered, [Placed(0, place, lowered.memories[0].code)]))[0]
+
+
+def walked(lowered: Lowered, source: Value, place: Value) -> list[Statement]:
+    """The walk along one row."""
+    walk = lowered.walk
+    first = walk.init()
+    names = [f"acc{k}" for k in range(len(first))]
+    now = tuple(var(n, v.dtype) for n, v in zip(names, first, strict=True))
+    following = walk.step(now, element(lowered, source), var("j"))
+    body: list[Statement] = [Local(f"next{k}", v) for k, v in enumerate(following)]
+    body += [Assign(n, var(f"next{k}", v.dtype)) for k, (n, v) in enumerate(zip(names, first, strict=True))]
+    body += [Store(1 + k, place, cast(v, code)) for k, (v, code) in enumerate(zip(walk.emit(now), lowered.outs, strict=True))]
+    return [*[Local(n, v) for n, v in zip(names, first, strict=True)], For("j", ZERO, var("length"), tuple(body))]
+
+
+def chunked(lowered: Lowered) -> Schedule | None:
+    """A few long dense rows in chunks; None where rows are many, short or strided, or halves cannot be merged."""
+    memory, walk = lowered.memories[0], lowered.walk
+    shape, strides, dim = lowered.ranges, memory.along(), lowered.walk.dim
+    count, length = product(shape[:dim]), shape[dim] if shape else 1
+    if walk.merge is None or length < 4 * SCAN_CHUNK or count > 2 or strides[dim] != 1 or product(shape[dim + 1 :]) != 1 or len(lowered.outs) != 1:
+        return None
+    far = [s for n, s in zip(shape[:dim], strides[:dim], strict=True) if n != 1]
+    key = ("chunks", lowered.key, memory.code, lowered.outs)
+    chunks = -(-length // SCAN_CHUNK)
+    params = (length, chunks, far[0] if far else 0, *given_bits(lowered))
+    first, second, third = (lambda k=k: chunk_nests(lowered)[k] for k in range(3))
+    return Schedule(
+        (
+            Launch((*key, 0), first, (0, 2), params, count * chunks, 1),
+            Launch((*key, 1), second, (2,), params, count, 1),
+            Launch((*key, 2), third, (0, 2, 1), params, count * chunks, 1),
+        ),
+        (Temp(walk.compute, (count * chunks,)),),
+    )
+
+
+def chunk_nests(lowered: Lowered) -> tuple[Nest, Nest, Nest]:
+    """Folds of chunks, the states they start from, and the walks."""
+    walk, code, compute, out = lowered.walk, lowered.memories[0].code, lowered.walk.compute, lowered.outs[0]
+    i, j, chunks = var("i"), var("j"), var("chunks")
+    row, chunk = idiv(i, chunks), irem(i, chunks)
+    start = chunk * const(SCAN_CHUNK, "i64")
+    stop = min_(start + const(SCAN_CHUNK, "i64"), var("length"))
+    x = element(lowered, row * var("row") + j)
+    init = list(walk.init())
+    params = ("length", "chunks", "row", *given_names(lowered))
+
+    def joined(a: Sequence[Value], b: Sequence[Value]) -> list[Value]:
+        return list(walk.merge(tuple(a), tuple(b)))
+
+    fold = reduction("j", start, stop, ["acc"], init, lambda acc: list(walk.step(tuple(acc), x, j)), joined)
+    first = Nest(f"{lowered.name}_fold", operands([code], [compute]), params, rows(fold, Store(1, i, var("acc", compute))))
+    at, now = i * chunks + j, var("now", compute)
+    step = (Local("here", Placed(0, at, compute).read(HERE)), Store(0, at, now), Assign("now", joined([now], [var("here", compute)])[0]))
+    second = Nest(f"{lowered.name}_starts", operands([], [compute]), params, rows(Local("now", init[0]), For("j", ZERO, chunks, step)))
+    following = walk.step((now,), x, j)[0]
+    store = Store(2, row * var("length") + j, cast(walk.emit((now,))[0], out))
+    past = For("j", start, stop, (Assign("now", following), store))
+    third = Nest(f"{lowered.name}_chunks", operands([code, compute], [out]), params, rows(Local("now", Placed(1, i, compute).read(HERE)), past))
+    return first, second, third

@@ -1,0 +1,195 @@
+"""One Lowered from two: a producer computed where its consumer reads it.
+
+Enters: a consumer, the number of one of its reads, and the Lowered of the op whose result that is. Leaves: one Lowered over the
+memory that both read, with the results of the consumer. Intermediate results are rounded to the type the producer would have stored, so the numbers are
+those of the two ops one after the other. Refuses, with NotLowerable and a reason: what takes two loops.
+
+    producer        consumer
+    pointwise       pointwise, fold, walk     the body in the body; operands expanded as the consumer expands the result
+    pointwise       view                      the view's rule applied to every operand; positions worked out where it has no strides
+    view            anything                  the same elements, read where the view finds them
+    any body        gather, scatter           computed at the places that are read
+    fold            pointwise, same shape     an epilogue: where the result would be stored
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from .expr import Value, cast, idiv, irem
+from .lowered import HERE, At, Computed, Folding, Given, Lowered, Memory, NotLowerable, Number, Scatter
+
+
+def inline(consumer: Lowered, operand: int, producer: Lowered) -> Lowered:
+    """`consumer` with its read number `operand` computed by `producer` instead of loaded."""
+    read = consumer.reads[operand]
+    if not isinstance(read, Memory) or read.code != producer.outs[0] or len(producer.outs) != 1:
+        raise NotLowerable(f"{consumer.name}: read {operand} is no result of {producer.name}")
+    if producer.walk is not None or producer.scatter is not None:
+        raise NotLowerable(f"{producer.name}: every element of its result depends on the loops before it")
+    if consumer.on_error is not None and producer.on_error is not None:
+        raise NotLowerable(f"{consumer.name}, {producer.name}: both check indices, and an error could not say whose")
+    if producer.folding is not None:
+        return with_epilogue(consumer, operand, producer)
+    if consumer.view is not None:
+        return seen_through(consumer, producer)
+    producer = renamed(producer, f"{read.name}.")
+    return aligned(consumer, operand, producer) if consumer.aligned and producer.aligned else computed(consumer, operand, producer)
+
+
+def joined_key(consumer: Lowered, operand: int, producer: Lowered, *how: Any) -> tuple:
+    """What names the joined body."""
+    return ("inline", consumer.key, operand, producer.key, producer.outs, len(producer.reads), *how)
+
+
+def renamed(lowered: Lowered, prefix: str) -> Lowered:
+    """The same with reads that no other Lowered names."""
+    return lowered.but(reads=tuple([r.but(name=prefix + r.name) for r in lowered.reads]))
+
+
+def joined_reads(consumer: Lowered, operand: int, inside: Sequence[Any]) -> tuple:
+    """The consumer's reads, those of the producer in the place of its result."""
+    return (*consumer.reads[:operand], *inside, *consumer.reads[operand + 1 :])
+
+
+def parted(sources: Sequence[Any], operand: int, count: int, made: Any) -> list[Any]:
+    """The consumer's sources, from the joined ones: `made` in the place of `count` of them."""
+    return [*sources[:operand], made, *sources[operand + count :]]
+
+
+# --- bodies in bodies -------------------------------------------------------------------------------------------------------------
+
+
+def aligned(consumer: Lowered, operand: int, producer: Lowered) -> Lowered:
+    """Both read at the loop position: so does the whole, with the producer's operands expanded to the consumer's ranges."""
+    dims, count = consumer.reads[operand].dims, len(producer.reads)
+    inside = [r if isinstance(r, Number) else r.but(dims=tuple([None if d is None else r.dims[d] for d in dims])) for r in producer.reads]
+    code = producer.outs[0]
+
+    def body(at: At, sources: Sequence[Any]) -> Sequence[Value]:
+        made = cast(producer.body(at, sources[operand : operand + count])[0], code)
+        return consumer.body(at, parted(sources, operand, count, Given(made)))
+
+    return consumer.but(key=joined_key(consumer, operand, producer), reads=joined_reads(consumer, operand, inside), body=body)
+
+
+def computed(consumer: Lowered, operand: int, producer: Lowered) -> Lowered:
+    """One of them has places of its own: the producer's element is worked out wherever the consumer reads."""
+    if consumer.folding is not None or consumer.walk is not None:
+        raise NotLowerable(f"{consumer.name}: folds and walks read their operands in order, and {producer.name} does not")
+    read, count = consumer.reads[operand], len(producer.reads)
+    extents = [Number(f"{read.name}.size{d}", "i64", n) for d, n in enumerate(read.sizes)]
+
+    def own(sources: Sequence[Any], checks: list) -> list[Any]:
+        inside = sources[operand : operand + count]
+        shape = [s.value for s in sources[operand + count : operand + count + len(extents)]]
+        return parted(sources, operand, count + len(extents), Computed(producer, inside, shape, read.dims, checks))
+
+    def body(at: At, sources: Sequence[Any]) -> Sequence[Value]:
+        return consumer.body(at, own(sources, at.checks))
+
+    def combine(old: Value, new: Value, sources: Sequence[Any]) -> Value:
+        unasked: list = []
+        made = consumer.scatter.combine(old, new, own(sources, unasked))
+        assert not unasked, "what a scatter combines with is read at no index of its own"
+        return made
+
+    scatter = consumer.scatter
+    if scatter is not None:
+        scatter = Scatter(scatter.target, scatter.serial, lambda at, out, sources: consumer.scatter.writes(at, out, own(sources, at.checks)), combine)
+    return consumer.but(
+        key=joined_key(consumer, operand, producer, "computed"), reads=joined_reads(consumer, operand, [*producer.reads, *extents]), aligned=False,
+        body=None if consumer.body is None else body, scatter=scatter, on_error=consumer.on_error or producer.on_error,
+    )  # fmt: skip
+
+
+# --- views ------------------------------------------------------------------------------------------------------------------------
+
+
+def seen_through(consumer: Lowered, producer: Lowered) -> Lowered:
+    """A view of a producer. Where its rule has strides for every operand, they are read in other places; else positions are worked out."""
+    made = producer.but(name=consumer.name, key=joined_key(consumer, 0, producer), ranges=consumer.ranges, shape=consumer.shape)
+    if producer.aligned:
+        try:
+            return made.but(reads=tuple([r if isinstance(r, Number) else moved(r, producer.ranges, consumer) for r in producer.reads]))
+        except RuntimeError:      # as `view` of a transposed operand: no strides make it
+            pass
+    sizes, strides, offset = consumer.view(producer.shape, row_major(producer.shape), 0)
+    given = [Number(f"view.{label}{d}", "i64", n) for label, numbers in (("n", producer.shape), ("s", strides), ("o", (offset,))) for d, n in enumerate(numbers)]
+    count, rank = len(producer.reads), len(producer.shape)
+
+    def body(at: At, sources: Sequence[Any]) -> Sequence[Value]:
+        numbers = [s.value for s in sources[count:]]
+        place = numbers[-1]
+        for i, stride in zip(at, numbers[rank:-1], strict=True):
+            place = place + i * stride
+        own = At(unravel(place, numbers[:rank]))
+        own.checks = at.checks
+        return producer.body(own, sources[:count])
+
+    return made.but(key=joined_key(consumer, 0, producer, "places"), reads=(*producer.reads, *given), body=body, aligned=False)
+
+
+def moved(read: Memory, ranges: Sequence[int], view: Lowered) -> Memory:
+    """An operand as the view shows it."""
+    sizes, strides, offset = view.view(tuple(ranges), read.along(), read.offset)
+    return read.but(sizes=tuple(sizes), strides=tuple(strides), dims=tuple(range(len(sizes))), offset=offset)
+
+
+def row_major(sizes: Sequence[int]) -> tuple[int, ...]:
+    """The strides of elements in order."""
+    strides, step = [], 1
+    for n in reversed(sizes):
+        strides.append(step)
+        step = step * n
+    return tuple(reversed(strides))
+
+
+def unravel(place: Value, sizes: Sequence[Value]) -> list[Value]:
+    """The position of element number `place`."""
+    position: list[Value] = []
+    for d in range(len(sizes) - 1, -1, -1):
+        position.append(irem(place, sizes[d]) if d else place)
+        place = idiv(place, sizes[d]) if d else place
+    position.reverse()
+    return position
+
+
+# --- behind a fold ----------------------------------------------------------------------------------------------------------------
+
+
+def with_epilogue(consumer: Lowered, operand: int, producer: Lowered) -> Lowered:
+    """A pointwise consumer computed where the fold's result would be stored."""
+    plain = consumer.aligned and consumer.folding is None and consumer.walk is None and consumer.scatter is None and consumer.view is None
+    if not plain or tuple(consumer.ranges) != tuple(producer.shape):
+        raise NotLowerable(f"{consumer.name}: behind the fold {producer.name} only a pointwise op over the same shape takes no further loop")
+    folding, ranges = producer.folding, producer.ranges
+    kept = [d for d in range(len(ranges)) if d not in folding.reduced]
+    place = {d: d for d in range(len(ranges))} if len(producer.shape) == len(ranges) else dict(zip(kept, range(len(kept)), strict=True))
+    others = [r for k, r in enumerate(consumer.reads) if k != operand]
+    late = []
+    for r in others:
+        if isinstance(r, Number):
+            late.append(r.but(name=f"then{len(producer.reads)}.{r.name}"))
+        else:
+            late.append(r.but(name=f"then{len(producer.reads)}.{r.name}", dims=tuple([None if d in folding.reduced else r.dims[place[d]] for d in range(len(ranges))])))
+    before, code, first = len(producer.reads), producer.outs[0], folding.epilogue
+
+    def body(at: At, sources: Sequence[Any]) -> Sequence[Value]:
+        return producer.body(at, sources[:before])
+
+    def epilogue(sources: Sequence[Any], results: Sequence[Value]) -> Sequence[Value]:
+        made = results if first is None else first(sources[:before], results)
+        own = [*sources[before:]]
+        own.insert(operand, Given(cast(made[0], code)))
+        return consumer.body(HERE, own)
+
+    after = folding.after + sum([isinstance(r, Memory) for r in late])
+    return producer.but(
+        name=f"{producer.name}_{consumer.name}", key=joined_key(consumer, operand, producer, "epilogue"), shape=consumer.shape, outs=consumer.outs,
+        reads=(*producer.reads, *late), body=body, folding=Folding(folding.fold, folding.compute, folding.reduced, epilogue, after),
+    )  # fmt: skip
+
+
+__all__ = ["inline"]

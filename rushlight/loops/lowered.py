@@ -1,0 +1,349 @@
+"""Lowered ops: what an op computes, element by element, before anybody decides in which order and on what.
+
+Enters: what a kind's `lower(args)` states: ranges, reads, a scalar body, and perhaps a fold, a walk or a scatter.
+Leaves: an immutable `Lowered`, which `codegen/schedule` turns into nests for a target, `inline` (inline.py) joins with
+others, and `str` prints. Refuses: schedules, targets and operand numbers; those are the scheduler's.
+
+    sum of exp(x) along the last of two dims
+
+    ranges   (rows, cols)                        sizes may be symbolic
+    reads    Memory("x", "f32", (rows, cols), (stride, 1), dims=(0, 1))
+    body     lambda at, sources: (exp(sources[0].read(at)),)
+    fold     init 0, step and merge +            reduced = {1}
+
+A read is an interface: a body asks `sources[k].read(at)` for the element that read k has at loop position `at`, and never
+learns whether that is a load (`Elements`, `Placed`), a run-time number (`Given`) or another op's body (`Computed`).
+Bodies with places of their own (gathers) ask `sources[k][i, j]`, in the coordinates of the operand.
+
+This file lies in `loops` because kinds (op/) state a Lowered and schedulers (codegen/) read it, and both are above.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+from .expr import Value, bitcast, cast, complex_, const, eq, ge, load, lt, max_, min_, or_, select, var
+from .record import Record
+
+ZERO, ONE = const(0, "i64"), const(1, "i64")
+SINGLE, UNIT, GENERAL, REPEATED = 0, 1, 2, 3   # a dim of size 1, of neighbours in memory, any other, of one element over and over
+LIMIT = 1 << 48
+DIM_BITS = 6             # an error code holds the index and, in its low bits, which dim it was for
+COMPUTE = {"f16": "f32", "bf16": "f32", "f8e4m3fn": "f32", "f8e5m2": "f32", "c32": "c64"}
+Accumulators = Sequence[Value]
+
+
+def compute_code(code: str) -> str:
+    """The type arithmetic on `code` happens in."""
+    return COMPUTE.get(code, code)
+
+
+class NotLowerable(Exception):  # noqa: N818 - an answer, not a failure: the op runs as an extern then
+    """Why an op, or two of them together, cannot be stated as one Lowered."""
+
+
+# --- folds --------------------------------------------------------------------------------------------------------------
+
+
+class Fold:
+    """How elements become a result. `merge(a, b)` must commute; `init` must be neutral in it."""
+
+    uses_index: ClassVar[bool] = False   # step and merge see positions along the reduced dims
+    blocked: ClassVar[bool] = False      # long float folds go in blocks, for accuracy
+    has_identity: ClassVar[bool] = True
+
+    def init(self, s: Any, code: str) -> Accumulators:
+        """Accumulators before the first element; `code` is the compute type."""
+        raise NotImplementedError
+
+    def step(self, s: Any, acc: Accumulators, x: Value, index: Value | None) -> Accumulators:
+        """Accumulators after one more element. By default the element is merged in."""
+        return self.merge(s, acc, (x,) if index is None else (x, index))
+
+    def merge(self, s: Any, a: Accumulators, b: Accumulators) -> Accumulators:
+        """Two partial results as one."""
+        raise NotImplementedError
+
+    def finish(self, s: Any, acc: Accumulators, count: Value) -> Value | tuple[Value, ...]:
+        """The outputs, from the accumulators and how many elements they saw."""
+        return acc[0]
+
+
+class TwoPass(Fold):
+    """A fold that reads each run of elements twice, which is cheap while they are in cache.
+
+    `first` folds the run; `middle` turns its accumulators into values that `second_step` may use; `join` makes this
+    fold's accumulators of both. `step` is not needed.
+    """
+
+    first: Fold
+
+    def middle(self, s: Any, acc: Accumulators, length: Value) -> Accumulators:
+        """Values the second pass knows."""
+        raise NotImplementedError
+
+    def second_init(self, s: Any, code: str) -> Accumulators:
+        """Accumulators of the second pass; they are added up."""
+        raise NotImplementedError
+
+    def second_step(self, s: Any, acc: Accumulators, x: Value, known: Accumulators) -> Accumulators:
+        """Second-pass accumulators after one more element."""
+        raise NotImplementedError
+
+    def join(self, s: Any, known: Accumulators, second: Accumulators, length: Value) -> Accumulators:
+        """This fold's accumulators for the run."""
+        raise NotImplementedError
+
+
+# --- reads, as a definition states them ------------------------------------------------------------------------------------
+
+
+class Memory(Record):
+    """Elements of a tensor. `dims[d]` is the dim of it that range `d` runs along; None where it is repeated.
+
+    `dims` is None where the body reads at places of its own.
+    """
+
+    name: str
+    code: str
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    dims: tuple[int | None, ...] | None = None
+    offset: int = 0          # elements before the first one
+
+    def along(self) -> tuple[int, ...]:
+        """The stride of every range."""
+        return tuple([0 if d is None else self.strides[d] for d in self.dims])
+
+    def classes(self) -> tuple[int, ...]:
+        """What code depends on of this geometry: see SINGLE and the others."""
+        return kinds_of(self.sizes, self.strides)
+
+
+class Number(Record):
+    """A number that the kernel is given when it runs."""
+
+    name: str
+    code: str
+    value: Any
+
+
+Read = Memory | Number
+
+
+def kinds_of(sizes: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
+    """What a kernel's code depends on of a geometry."""
+    return tuple([SINGLE if n == 1 else UNIT if s == 1 else GENERAL if s else REPEATED for n, s in zip(sizes, strides, strict=True)])
+
+
+def spread(name: str, code: str, sizes: Sequence[int], strides: Sequence[int], ranges: Sequence[int]) -> Memory:
+    """A tensor read at every position of `ranges`, to which it is expanded."""
+    missing = len(ranges) - len(sizes)
+    dims = [None] * missing + [None if sizes[d] == 1 and ranges[d + missing] != 1 else d for d in range(len(sizes))]
+    return Memory(name, code, tuple(sizes), tuple(strides), tuple(dims))
+
+
+# --- sources: reads as a body meets them --------------------------------------------------------------------------------------
+
+
+class Elements:
+    """A tensor in a body: `x[i, j]` loads in its own coordinates, `read(at)` at a loop position; `shape` holds run-time sizes."""
+
+    def __init__(self, operand: int, name: str, code: str, kinds: tuple[int, ...], dims: tuple[int | None, ...] | None = None) -> None:
+        self.operand, self.code, self.dims = operand, code, dims
+        self.ndim = len(kinds)
+        self.shape = tuple(ONE if kind == SINGLE else var(f"{name}.n{d}") for d, kind in enumerate(kinds))
+        known = {SINGLE: ZERO, UNIT: ONE, REPEATED: ZERO}
+        self.strides = tuple(known[kind] if kind in known else var(f"{name}.s{d}") for d, kind in enumerate(kinds))
+
+    def place(self, at: Sequence[Value]) -> Value:
+        """Element index of position `at`; dims of size 1 repeat."""
+        offset = ZERO
+        for i, stride in zip(at, self.strides, strict=True):
+            offset = offset + i * stride
+        return offset
+
+    def __getitem__(self, at: Any) -> Value:
+        return load(self.operand, self.place(at if isinstance(at, tuple) else (at,)), self.code)
+
+    def read(self, at: Sequence[Value]) -> Value:
+        """The element at a loop position."""
+        offset = ZERO
+        for i, d in zip(at, self.dims, strict=True):
+            if d is not None:
+                offset = offset + i * self.strides[d]
+        return load(self.operand, offset, self.code)
+
+    def broadcast(self, at: Sequence[Value]) -> Value:
+        """The element this tensor has at `at` once expanded."""
+        return self[tuple(at[len(at) - self.ndim :])]
+
+
+class Placed:
+    """A tensor whose place the scheduler has worked out; it can be read at the present position only."""
+
+    def __init__(self, operand: int, place: Value | None, code: str, leaf: Value | None = None) -> None:
+        self.operand, self.place, self.code, self.leaf = operand, place, code, leaf
+
+    def read(self, at: Sequence[Value]) -> Value:
+        """The element here."""
+        assert at is HERE, "an aligned body reads its operands at the present position"
+        return load(self.operand, self.place, self.code) if self.leaf is None else self.leaf
+
+
+class Given:
+    """A run-time number."""
+
+    def __init__(self, value: Value) -> None:
+        self.value, self.code = value, value.dtype
+        self.shape: tuple[Value, ...] = ()
+        self.ndim = 0
+
+    def read(self, at: Sequence[Value]) -> Value:
+        """The number, wherever."""
+        return self.value
+
+
+class Computed:
+    """Another op's result, computed where it is read; the indices it looks up are checked with the reader's."""
+
+    def __init__(self, producer: Lowered, sources: Sequence[Any], shape: Sequence[Value], dims: tuple[int | None, ...] | None, checks: list) -> None:
+        self.producer, self.sources, self.shape, self.dims, self.checks = producer, sources, tuple(shape), dims, checks
+        self.code, self.ndim = producer.outs[0], len(self.shape)
+
+    def __getitem__(self, at: Any) -> Value:
+        position = At(at if isinstance(at, tuple) else (at,))
+        position.checks = self.checks
+        return cast(self.producer.body(position, self.sources)[0], self.code)
+
+    def read(self, at: Sequence[Value]) -> Value:
+        """The element at a loop position of the reader."""
+        own = [ZERO] * self.ndim
+        for i, d in zip(at, self.dims, strict=True):
+            if d is not None:
+                own[d] = i
+        return self[tuple(own)]
+
+    def broadcast(self, at: Sequence[Value]) -> Value:
+        """The element it has at `at` once expanded: dims of size 1 repeat."""
+        own = at[len(at) - self.ndim :]
+        return self[tuple([select(eq(n, ONE), ZERO, i) for i, n in zip(own, self.shape, strict=True)])]
+
+
+class At(tuple):
+    """A loop position; remembers the checks its computed indices need."""
+
+    checks: list[tuple[Value, Value]]
+
+    def replace(self, dim: int, value: Value) -> tuple[Value, ...]:
+        return (*self[:dim], value, *self[dim + 1 :])
+
+    def at_least(self, ndim: int) -> At:
+        """The same position with trailing zeros, for tensors without dims."""
+        if len(self) >= ndim:
+            return self
+        longer = At((*self, *(ZERO,) * (ndim - len(self))))
+        longer.checks = self.checks
+        return longer
+
+    def bounded(self, index: Value, size: Value, dim: int = 0, negative: bool = True) -> Value:
+        """`index` checked against `size`; with `negative`, counted from the end where below 0."""
+        index = cast(index, "i64")
+        # Below 0 where the index is too small or too large, wrapping included: one sign instead of two comparisons.
+        sign = or_(index + size if negative else index, size - ONE - index)
+        # Never 0, and without overflow: an index past the limit is reported as the limit.
+        shown = max_(min_(index, const(LIMIT, "i64")), const(-LIMIT, "i64"))
+        shown = (shown + select(ge(shown, ZERO), ONE, ZERO)) * const(1 << DIM_BITS, "i64") + const(dim, "i64")
+        self.checks.append((ge(sign, ZERO), shown))
+        return select(lt(index, ZERO), index + size, index) if negative else index
+
+
+HERE = At()      # the present position of an aligned body: its reads know where that is
+
+
+def decode_error(code: int) -> tuple[int, int]:
+    """(index, dim) of an error cell."""
+    index, dim = code >> DIM_BITS, code & ((1 << DIM_BITS) - 1)
+    return (index - 1 if index > 0 else index), dim
+
+
+def number_value(name: str, value: Any) -> Value:
+    """A run-time number in a body: integers as they are, floats by their bits."""
+    if isinstance(value, complex):
+        return complex_(bitcast(var(f"{name}.0"), "f64"), bitcast(var(f"{name}.1"), "f64"))
+    return bitcast(var(f"{name}.0"), "f64") if isinstance(value, float) else var(name)
+
+
+# --- the whole ------------------------------------------------------------------------------------------------------------------
+
+
+class Folding(Record):
+    """Ranges that are folded away. The body gives one element, in type `compute`; the fold makes results of all of them.
+
+    `epilogue(sources, results)` makes the outputs of the results where another op was inlined behind the fold;
+    it reads the last `after` of the reads.
+    """
+
+    fold: Fold
+    compute: str
+    reduced: frozenset[int]
+    epilogue: Callable[[Sequence[Any], Sequence[Value]], Sequence[Value]] | None = None
+    after: int = 0
+
+
+class Walk(Record):
+    """One range is walked in order: a running state, and outputs for every element. `merge` is None where halves cannot be joined."""
+
+    dim: int
+    compute: str
+    init: Callable[[], Accumulators]
+    step: Callable[[Accumulators, Value, Value], Accumulators]
+    emit: Callable[[Accumulators], Accumulators]
+    merge: Callable[[Accumulators, Accumulators], Accumulators] | None = None
+
+
+class Scatter(Record):
+    """Every position combines a value into an element of a tensor that holds something already.
+
+    `writes(at, out, sources)` gives place and value, `combine(old, new, sources)` what the element becomes. Positions that differ along
+    `serial` ranges may meet in one element, so they run in order.
+    """
+
+    target: Memory
+    serial: frozenset[int]
+    writes: Callable[[At, Elements, Sequence[Any]], tuple[Sequence[Value], Value]]
+    combine: Callable[[Value, Value, Sequence[Any]], Value]
+
+
+class Lowered(Record):
+    """One op, or several inlined into each other: see the top of this file.
+
+    `key` names the body: two Lowereds with equal keys and reads of equal types have the same one. Sizes are not in it.
+    `aligned` bodies read every operand at the loop position itself and ask nothing else of it, so ranges may be joined
+    and reordered. `view` is the rule of an op that only looks at other places: how it changes a layout (sizes, strides, offset).
+    """
+
+    name: str
+    key: tuple
+    ranges: tuple[int, ...]
+    shape: tuple[int, ...]                 # of the results
+    outs: tuple[str, ...]
+    reads: tuple[Read, ...]
+    body: Callable[[At, Sequence[Any]], Sequence[Value]] | None
+    aligned: bool = True
+    folding: Folding | None = None
+    walk: Walk | None = None
+    scatter: Scatter | None = None
+    view: Callable[[Sequence[int], Sequence[int], int], tuple] | None = None
+    on_error: Callable[[int], None] | None = None     # raises for an index found out of range
+
+    @property
+    def memories(self) -> tuple[Memory, ...]:
+        """The tensors among the reads, in the order kernels are given them."""
+        return tuple([r for r in self.reads if isinstance(r, Memory)])
+
+    def __str__(self) -> str:
+        from .show_lowered import show_lowered  # the printer imports this module; a Lowered is printed only on request
+
+        return show_lowered(self)

@@ -1,0 +1,82 @@
+"""Readable listings of Lowereds.
+
+Enters: a `Lowered`. Leaves: its ranges, reads, and the scalar body at position (i0, i1, ...), with operands spelled x0, x1, ... in the order
+of the tensors read. Refuses: nothing; what a body needs of a schedule is stood in for by names.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .expr import Value, call, cast, var
+from .lowered import At, Elements, Given, Lowered, Memory, number_value
+from .text import show
+from .vocabulary import Scalars
+
+scalars = Scalars()
+
+
+class Shown(Elements):
+    """A tensor whose elements print as x0[i0, i1]."""
+
+    def __getitem__(self, at: Any) -> Value:
+        return self.shown(at if isinstance(at, tuple) else (at,))
+
+    def read(self, at: Any) -> Value:
+        return self.shown([i for i, d in zip(at, self.dims, strict=True) if d is not None])
+
+    def shown(self, at: Any) -> Value:
+        """The element at a position, as a call that prints so."""
+        return call(f"x{self.operand}", *at, dtype=self.code)
+
+
+def show_lowered(lowered: Lowered) -> str:
+    """The op, a statement a line."""
+    position = At(var(f"i{d}") for d in range(len(lowered.ranges)))
+    position.checks = []
+    sources, lines = [], [f"{lowered.name} over {sized(lowered.ranges)} to {', '.join(lowered.outs)} {sized(lowered.shape)}" + (", aligned" if lowered.aligned else "")]
+    operand = 0
+    for r in lowered.reads:
+        if isinstance(r, Memory):
+            dims = r.dims if r.dims is not None else None
+            sources.append(Shown(operand, r.name, r.code, r.classes(), dims))
+            along = "" if dims is None else f", dims {list(dims)}"
+            lines.append(f"  x{operand} = {r.name}: {r.code} {sized(r.sizes)} strides {list(r.strides)}{along}" + (f", offset {r.offset}" if r.offset else ""))
+            operand += 1
+        else:
+            sources.append(Given(cast(number_value(r.name, r.value), r.code)))
+            lines.append(f"  {r.name}: {r.code} = {r.value}")
+    if lowered.scatter is not None:
+        out = Shown(operand, "out", lowered.scatter.target.code, lowered.scatter.target.classes())
+        place, value = lowered.scatter.writes(position, out, sources)
+        lines += listed("value", [value])
+        lines += [f"  at {', '.join(map(str, place))} of out, in order along {sorted(lowered.scatter.serial)}"]
+    elif lowered.body is not None:
+        made = lowered.body(position, sources)
+        lines += listed("element" if lowered.folding or lowered.walk else "result", made)
+        if lowered.folding is not None:
+            lines += shown_fold(lowered, made[0])
+        if lowered.walk is not None:
+            lines.append(f"  walked along i{lowered.walk.dim}")
+    lines += [f"  check {condition}" for condition, _ in position.checks]
+    return "\n".join(lines)
+
+
+def shown_fold(lowered: Lowered, element: Value) -> list[str]:
+    """What becomes of the elements."""
+    folding = lowered.folding
+    init = list(folding.fold.init(scalars, folding.compute))
+    lines = [f"  folded over {', '.join(f'i{d}' for d in sorted(folding.reduced))} in {folding.compute}, from {', '.join(map(str, init))}"]
+    accs = [var(f"acc{k}", v.dtype) for k, v in enumerate(init)]
+    done = folding.fold.finish(scalars, accs, var("count"))
+    return lines + listed("finish", done if isinstance(done, tuple) else (done,)) + (["  then an epilogue"] if folding.epilogue else [])
+
+
+def listed(label: str, values: Any) -> list[str]:
+    """Expressions under a label."""
+    return [f"  {label}:", *[f"    {line}" for line in show(tuple(values)).splitlines()]]
+
+
+def sized(sizes: Any) -> str:
+    """Sizes in brackets."""
+    return f"[{', '.join(map(str, sizes))}]"

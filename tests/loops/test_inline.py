@@ -1,0 +1,185 @@
+"""Ops inlined into each other: one Lowered, compiled and run, gives the numbers of the ops one after the other."""
+
+import itertools
+
+import pytest
+
+import rushlight as R
+from rushlight import _C
+from rushlight.codegen import schedule as schedules
+from rushlight.loops.inline import inline
+from rushlight.loops.lowered import NotLowerable
+from rushlight.op import ops
+from rushlight.op.pack import BY_CODE, lowered_steps
+
+FLOATS = (R.float32, R.float64, R.bfloat16)
+
+
+def lowered(name, *args, **kwargs):
+    """The Lowered of an op call, by the first schema that takes it."""
+    for overload in ops[name].overload_list:
+        definition = overload.definition
+        params = definition.spec.params
+        if len(args) > len(params) or any(k not in [p.name for p in params] for k in kwargs):
+            continue
+        bound = [kwargs.get(p.name, args[i] if i < len(args) else p.default) for i, p in enumerate(params)]
+        if all(isinstance(a, R.Tensor) or p.type != "Tensor" for p, a in zip(params, bound, strict=True)):
+            return definition.lower(tuple(bound))
+    raise TypeError(name)
+
+
+def run(made, *tensors):
+    """A Lowered's results over the tensors it reads, in order."""
+    slots = [("new", BY_CODE[code], tuple(made.shape), None, -1, 0) for code in made.outs]
+    device = R.device("cpu")
+    steps = lowered_steps(made, device, {}, slots)
+    return _C.Plan(len(tensors), device, slots, steps, len(made.outs) == 1, None, made.on_error)(*tensors)
+
+
+def same(got, expected):
+    assert got.dtype is expected.dtype and got.shape == expected.shape
+    assert R.equal(got, expected) or R.equal(got.isnan(), expected.isnan()) and R.equal(got.nan_to_num(), expected.nan_to_num())
+
+
+def layouts(dtype, *shape):
+    """A tensor dense, transposed, strided and expanded."""
+    R.manual_seed(len(shape))
+    yield R.randn(*shape).to(dtype)
+    yield R.randn(*reversed(shape)).to(dtype).permute(*reversed(range(len(shape))))
+    yield R.randn(*[2 * n for n in shape]).to(dtype)[tuple([slice(None, None, 2)] * len(shape))]
+    yield R.randn(1, *shape[1:]).to(dtype).expand(shape)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("shape", [(5, 7), (3, 4, 5)])
+def test_pointwise_into_pointwise(dtype, shape):
+    for x in layouts(dtype, *shape):
+        for y in (R.randn(*shape).to(dtype), R.randn(shape[-1]).to(dtype), R.randn(shape[0], *[1] * (len(shape) - 1)).to(dtype)):
+            for k, order in ((0, lambda t: (t, y)), (1, lambda t: (y, t))):
+                made = inline(lowered("mul", *order(x.exp())), k, lowered("exp", x))
+                same(run(made, *order(x)), R.mul(*order(x.exp())))
+
+
+def test_what_is_broadcast_is_computed_once_per_element_it_has():
+    x, y = R.randn(4, 1), R.randn(4, 5)
+    made = inline(lowered("add", y, x.exp(), alpha=3), 1, lowered("exp", x))
+    same(run(made, y, x), y.add(x.exp(), alpha=3))
+    twice = inline(made, 0, lowered("sub", y, 2.5))
+    same(run(twice, y, x), (y - 2.5).add(x.exp(), alpha=3))
+
+
+def test_intermediate_results_are_rounded_as_they_would_be_stored():
+    x = R.randn(300).bfloat16()
+    same(run(inline(lowered("exp", x.exp()), 0, lowered("exp", x)), x), x.exp().exp())
+    n = R.randint(-100, 100, (50,), dtype=R.int8)
+    same(run(inline(lowered("mul", n * n, n), 0, lowered("mul", n, n)), n, n, n), n * n * n)
+    same(run(inline(lowered("exp", n < 3), 0, lowered("lt", n, 3)), n), (n < 3).exp())
+
+
+@pytest.mark.parametrize("name", ["sum", "var", "argmax"])
+@pytest.mark.parametrize("shape", [(3, 4, 5), (700, 9), (3, 90000), (90000, 5)])
+def test_pointwise_into_reduction(name, shape):
+    for x in itertools.islice(layouts(R.float32, *shape), 4 if max(shape) < 1000 else 2):
+        y = R.randn(*shape)
+        for dim in range(len(shape)):
+            args = ((dim,) if name not in ("argmax",) else dim, True)
+            product = x * y
+            made = inline(lowered(name, product, dim=args[0], keepdim=True), 0, lowered("mul", x, y))
+            expected = getattr(R, name)(product, dim=args[0], keepdim=True)
+            R.testing.assert_close(run(made, x, y), expected, rtol=1e-5, atol=1e-5)   # strides decide the order of sums
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_dense_pointwise_into_reduction_gives_the_same_bits(dtype):
+    x = R.randn(30, 50).to(dtype)
+    for dim in (0, 1):
+        same(run(inline(lowered("sum", x.exp(), dim=(dim,)), 0, lowered("exp", x)), x), x.exp().sum(dim))
+
+
+def views(shape):
+    rows, cols = shape
+    return [
+        ("transpose", (0, 1)), ("permute", ((1, 0),)), ("view", ((cols, rows),)), ("unsqueeze", (1,)), ("select", (0, 1)),
+        ("slice", (1, 1, 6, 2)), ("expand", ((3, rows, cols),)), ("diagonal", ()), ("unfold", (1, 3, 2)), ("narrow", (0, 1, 2)), ("reshape", ((rows * cols,),)),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "args"), views((4, 6)))
+def test_view_into_anything_and_anything_into_view(name, args):
+    dense = R.randn(4, 6)
+    method = getattr(R.Tensor, name, None) or (lambda t, *a: R.ops.aten.slice.Tensor(t, *a))
+    try:
+        seen = lowered(name, dense, *args)
+    except NotLowerable:
+        pytest.skip(f"{name} is no view op of its own")
+    shown = method(dense, *args)
+    same(run(seen, dense), shown.contiguous())
+    same(run(inline(lowered("exp", shown), 0, seen), dense), shown.exp())
+    R.testing.assert_close(run(inline(lowered("sum", shown, dim=(0,)), 0, seen), dense), shown.sum(0))
+    for x in layouts(R.float32, 4, 6):
+        behind = lowered(name, x.exp().contiguous(), *args)
+        same(run(inline(behind, 0, lowered("exp", x)), x), method(x.exp().contiguous(), *args).contiguous())
+        places = inline(behind, 0, lowered("index_select", x, 0, R.tensor([3, 0, 1, 2])))
+        same(run(places, x, R.tensor([3, 0, 1, 2])), method(x.index_select(0, R.tensor([3, 0, 1, 2])), *args).contiguous())
+
+
+@pytest.mark.parametrize("keepdim", [False, True])
+@pytest.mark.parametrize("shape", [(3, 4, 5), (3, 300000), (3000, 300)])
+def test_pointwise_behind_a_reduction(shape, keepdim):
+    x = R.randn(*shape)
+    for dim in (0, len(shape) - 1):
+        total = x.sum(dim, keepdim)
+        for other in (R.randn(*total.shape), R.randn(*total.shape[1:]), total.exp().flip(0) if total.ndim else total):
+            made = inline(lowered("add", other, total, alpha=2), 1, lowered("sum", x, dim=(dim,), keepdim=keepdim))
+            same(run(made, x, other), other.add(total, alpha=2))
+            longer = inline(lowered("mul", run(made, x, other), other), 0, made)
+            same(run(longer, x, other, other), other.add(total, alpha=2) * other)
+
+
+def test_everything_at_once():
+    x, y, bias = R.randn(20, 31), R.randn(31), R.randn(20)
+    inside = inline(lowered("sum", x * y, dim=(1,)), 0, lowered("mul", x, y))
+    made = inline(lowered("add", (x * y).sum(1), bias), 0, inside)
+    made = inline(lowered("relu", (x * y).sum(1) + bias), 0, made)
+    R.testing.assert_close(run(made, x, y, bias), ((x * y).sum(1) + bias).relu())
+
+
+def test_into_gather_and_scatter():
+    x, index = R.randn(5, 6), R.tensor([4, 0, -1])
+    for t in layouts(R.float32, 5, 6):
+        made = inline(lowered("index_select", t.exp(), 1, index.abs()), 0, lowered("exp", t))
+        same(run(made, t, index.abs()), t.exp().index_select(1, index.abs()))
+    shifted = inline(lowered("index_select", x, 0, index + 1), 1, lowered("add", index, 1))
+    same(run(shifted, x, index), x.index_select(0, index + 1))
+    with pytest.raises(IndexError):
+        run(inline(lowered("index_select", x, 0, index + 1), 1, lowered("add", index, 7)), x, index)
+    gathered = inline(lowered("exp", x.index_select(0, index + 1)), 0, lowered("index_select", x, 0, index + 1))
+    same(run(gathered, x, index + 1), x.index_select(0, index + 1).exp())
+    with pytest.raises(IndexError):
+        run(gathered, x, index + 3)
+
+
+def test_into_a_scan():
+    x = R.randn(4, 300000)
+    same(run(inline(lowered("cumsum", x.exp(), 1), 0, lowered("exp", x)), x), x.exp().cumsum(1))
+    same(run(inline(lowered("cumsum", x[0].exp(), 0), 0, lowered("exp", x[0])), x[0]), x[0].exp().cumsum(0))
+
+
+def test_what_takes_two_loops_is_refused_with_a_reason():
+    x = R.randn(4, 5)
+    total = lowered("sum", x, dim=(1,), keepdim=True)
+    with pytest.raises(NotLowerable, match="same shape"):
+        inline(lowered("sub", x, x.sum(1, True)), 1, total)
+    with pytest.raises(NotLowerable, match="loops before"):
+        inline(lowered("exp", x), 0, lowered("cumsum", x, 0))
+    with pytest.raises(NotLowerable, match="extern"):
+        lowered("linalg_svd", x)
+
+
+def test_stages_print_themselves(monkeypatch, capfd):
+    monkeypatch.setenv("RUSHLIGHT_SHOW", "lowered,schedule")
+    x = R.randn(4, 5)
+    schedules.schedule(lowered("sum", x, dim=(1,)))
+    text = capfd.readouterr().err
+    assert "sum over [4, 5] to f32 [4]" in text and "folded over i1" in text
+    assert "extent 4" in text and "nest sum_rows" in text
