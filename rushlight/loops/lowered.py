@@ -2,7 +2,7 @@
 
 Enters: what a kind's `lower(args)` states: ranges, reads, a scalar body, and perhaps a fold, a walk or a scatter.
 Leaves: an immutable `Lowered`, which `codegen/schedule` turns into nests for a target, `inline` (inline.py) joins with
-others, and `str` prints. Refuses: schedules, targets and operand numbers; those are the scheduler's.
+others, and `show_lowered` prints. Refuses: schedules, targets and operand numbers; those are the scheduler's.
 
     sum of exp(x) along the last of two dims
 
@@ -342,8 +342,3 @@ class Lowered(Record):
     def memories(self) -> tuple[Memory, ...]:
         """The tensors among the reads, in the order kernels are given them."""
         return tuple([r for r in self.reads if isinstance(r, Memory)])
-
-    def __str__(self) -> str:
-        from .show_lowered import show_lowered  # the printer imports this module; a Lowered is printed only on request
-
-        return show_lowered(self)

@@ -18,6 +18,7 @@ from ..devices import device_of
 from ..loops import derive, expr
 from ..loops.lowered import Lowered, Memory, Number, compute_code, spread
 from ..loops.nest import Check, For, Nest, pointwise_nest
+from ..loops.show_lowered import show_lowered
 from ..loops.vocabulary import Scalars
 from ..promotion import can_cast, operand_dtype, rank, result_type_of, to_float
 from ..show import is_shown, show
@@ -102,7 +103,7 @@ class Pointwise(OpDefinition):
         by_value = self.spec.index(self.by_value) if self.by_value else -1
         read_first = operands.index(by_value) if by_value in operands else -1
         if is_shown("lowered"):
-            show("lowered", lowered.name, str(lowered))
+            show("lowered", lowered.name, show_lowered(lowered))
         kernel = compile_for(device_of(args), point_nest(lowered))
         in_dtypes, out_dtypes = [BY_CODE[r.code] for r in lowered.reads], [BY_CODE[code] for code in lowered.outs]
         check = zero_check(device_of(args), in_dtypes[divisor].code) if divisor >= 0 else None

@@ -8,6 +8,7 @@ RUSHLIGHT_SHOW=lowered,schedule prints what enters and what leaves.
 from __future__ import annotations
 
 from ...loops.lowered import Lowered
+from ...loops.show_lowered import show_lowered
 from ...show import show, shown_words
 from . import cpu
 from .launch import Launch, Schedule, Temp
@@ -19,7 +20,7 @@ def schedule(lowered: Lowered, target: str = "cpu") -> Schedule:
     """How `lowered` runs on a device of kind `target`."""
     words = shown_words()
     if "lowered" in words:
-        show("lowered", lowered.name, str(lowered))
+        show("lowered", lowered.name, show_lowered(lowered))
     made = SCHEDULERS.get(target, cpu.schedule)(lowered)
     if "schedule" in words:
         show("schedule", lowered.name, str(made))
