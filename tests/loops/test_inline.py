@@ -129,7 +129,7 @@ def test_pointwise_behind_a_reduction(shape, keepdim):
     x = R.randn(*shape)
     for dim in (0, len(shape) - 1):
         total = x.sum(dim, keepdim)
-        for other in (R.randn(*total.shape), R.randn(*total.shape[1:]), total.exp().flip(0) if total.ndim else total):
+        for other in (R.randn(total.shape), R.randn(total.shape[1:]), total.sigmoid().flip(0)):
             made = inline(lowered("add", other, total, alpha=2), 1, lowered("sum", x, dim=(dim,), keepdim=keepdim))
             same(run(made, x, other), other.add(total, alpha=2))
             longer = inline(lowered("mul", run(made, x, other), other), 0, made)
@@ -145,7 +145,7 @@ def test_everything_at_once():
 
 
 def test_into_gather_and_scatter():
-    x, index = R.randn(5, 6), R.tensor([4, 0, -1])
+    x, index = R.randn(5, 6), R.tensor([3, 0, -1])
     for t in layouts(R.float32, 5, 6):
         made = inline(lowered("index_select", t.exp(), 1, index.abs()), 0, lowered("exp", t))
         same(run(made, t, index.abs()), t.exp().index_select(1, index.abs()))
