@@ -94,16 +94,16 @@ def reduce_tensor(self: Tensor, protocol: int = 2) -> tuple:
 
 def _rebuild_from_type_v2(func: Any, new_type: type, args: tuple, state: Any) -> Tensor:
     """A tensor of a subclass, or with attributes of its own."""
-    made = func(*args)
-    if isinstance(made, _nested.NestedTensor):    # complete already; the state speaks of PyTorch's own parts
-        return made
-    if type(made) is not new_type:
-        made = made.as_subclass(new_type)
-    setter = type(made).__setstate__
+    result = func(*args)
+    if isinstance(result, _nested.NestedTensor):    # complete already; the state speaks of PyTorch's own parts
+        return result
+    if type(result) is not new_type:
+        result = result.as_subclass(new_type)
+    setter = type(result).__setstate__
     if setter is not Tensor.__setstate__:
-        setter(made, state)
-        return made
-    return _utils._set_obj_state(made, state)
+        setter(result, state)
+        return result
+    return _utils._set_obj_state(result, state)
 
 
 def _rebuild_from_type(func: Any, type: type, args: tuple, dict: dict) -> Tensor:
@@ -159,23 +159,23 @@ def deepcopy_tensor(self: Tensor, memo: dict) -> Tensor:
     if id(self) in memo:
         return memo[id(self)]
     if self.is_cpu:
-        made = _C.empty((0,), None, self.dtype, self.device)
+        result = _C.empty((0,), None, self.dtype, self.device)
         storage = deepcopy_storage(self.untyped_storage(), memo)
-        made._set_storage(storage, self.storage_offset(), tuple(self.shape), self.stride())
+        result._set_storage(storage, self.storage_offset(), tuple(self.shape), self.stride())
     elif self.is_meta:
-        made = _C.empty(tuple(self.shape), self.stride(), self.dtype, self.device)
+        result = _C.empty(tuple(self.shape), self.stride(), self.dtype, self.device)
     else:
-        made = self.detach().clone()
+        result = self.detach().clone()
     if type(self) is not Tensor:
-        made = _C.shallow_copy(made, True, type(self))
+        result = _C.shallow_copy(result, True, type(self))
     if self.requires_grad:
-        made.requires_grad_()
-    memo[id(self)] = made
+        result.requires_grad_()
+    memo[id(self)] = result
     if self.grad is not None:
-        made.grad = copy.deepcopy(self.grad, memo)
+        result.grad = copy.deepcopy(self.grad, memo)
     if self.__dict__:
-        made.__dict__.update(copy.deepcopy(self.__dict__, memo))
-    return made
+        result.__dict__.update(copy.deepcopy(self.__dict__, memo))
+    return result
 
 
 __all__ = ["Tensor", "UntypedStorage", "deepcopy_tensor", "reduce_tensor", "set_state"]

@@ -61,10 +61,10 @@ def _finish(made: Tensor, requires_grad: bool, hooks: Any, metadata: dict | None
 
 def _view_of(storage: Any, offset: int, size: tuple, stride: tuple, dtype: _C.dtype) -> Tensor:
     storage = storage if type(storage) is UntypedStorage else storage._untyped_storage
-    made = _C.empty((0,), None, dtype, storage.device)
-    made._set_storage(storage, offset, size, stride)
+    result = _C.empty((0,), None, dtype, storage.device)
+    result._set_storage(storage, offset, size, stride)
     # Among fake tensors, what is loaded is fake too: the op goes to the mode.
-    return find_op("empty_strided")(tuple(made.shape), made.stride(), dtype=dtype) if ongoing.is_fake else made
+    return find_op("empty_strided")(tuple(result.shape), result.stride(), dtype=dtype) if ongoing.is_fake else result
 
 
 def _rebuild_tensor(storage: Any, storage_offset: int, size: tuple, stride: tuple) -> Tensor:
@@ -75,8 +75,8 @@ def _rebuild_tensor_v2(
     storage: Any, storage_offset: int, size: tuple, stride: tuple, requires_grad: bool, backward_hooks: Any, metadata: dict | None = None
 ) -> Tensor:
     """A tensor over a typed storage."""
-    made = _view_of(storage, storage_offset, size, stride, storage.dtype)
-    return _finish(made, requires_grad, backward_hooks, metadata) if requires_grad or backward_hooks or metadata else made
+    result = _view_of(storage, storage_offset, size, stride, storage.dtype)
+    return _finish(result, requires_grad, backward_hooks, metadata) if requires_grad or backward_hooks or metadata else result
 
 
 def _rebuild_tensor_v3(
@@ -87,8 +87,8 @@ def _rebuild_tensor_v3(
 
 
 def _rebuild_meta_tensor_no_storage(dtype: _C.dtype, size: tuple, stride: tuple, requires_grad: bool) -> Tensor:
-    made = _C.empty(tuple(size), tuple(stride), dtype, "meta")
-    return made.requires_grad_() if requires_grad else made
+    result = _C.empty(tuple(size), tuple(stride), dtype, "meta")
+    return result.requires_grad_() if requires_grad else result
 
 
 def _rebuild_device_tensor_from_cpu_tensor(data: Tensor, dtype: _C.dtype, device: str, requires_grad: bool) -> Tensor:
@@ -106,8 +106,8 @@ def _rebuild_wrapper_subclass(
     cls: type, dtype: _C.dtype, size: tuple, stride: tuple, storage_offset: int, layout: Any, device: Any, requires_grad: bool
 ) -> Tensor:
     """A tensor of a subclass that has no memory of its own; its parts come with its state."""
-    made = _C.make_wrapper(cls, tuple(size), tuple(stride), dtype, _restored_device(device))
-    return made.requires_grad_() if requires_grad else made
+    result = _C.make_wrapper(cls, tuple(size), tuple(stride), dtype, _restored_device(device))
+    return result.requires_grad_() if requires_grad else result
 
 
 def _rebuild_qtensor(*args: Any) -> Tensor:
@@ -122,10 +122,10 @@ def _rebuild_sparse_tensor(layout: Any, data: tuple) -> Tensor:
     if layout is not sparse_coo and layout not in COMPRESSED:
         raise NotImplementedError(f"rebuilding sparse tensor for layout {layout}")
     later = ongoing.unchecked is not None
-    made = _sparse_of(layout, data, not later)
+    result = _sparse_of(layout, data, not later)
     if later:
         ongoing.unchecked.append((layout, data))
-    return made
+    return result
 
 
 def _sparse_of(layout: Any, data: tuple, check: bool) -> Tensor:
@@ -169,8 +169,8 @@ def _rebuild_njt(parts: dict) -> Tensor:
     ends = places[1:] if lengths is None else [at + length for at, length in zip(places, lengths.tolist(), strict=True)]
     if places[0] < 0 or places != sorted(places) or any(not at <= end <= values.shape[ragged - 1] for at, end in zip(places, ends, strict=False)):
         raise RuntimeError("nested tensor: the offsets lie outside the values")
-    made = start_nested(values, offsets, lengths, ragged)
-    return made.requires_grad_() if parts.get("requires_grad") else made
+    result = start_nested(values, offsets, lengths, ragged)
+    return result.requires_grad_() if parts.get("requires_grad") else result
 
 
 # --- parameters and state -----------------------------------------------------------------------------------------------------
@@ -182,10 +182,10 @@ def parameter_class() -> type:
 
 
 def _rebuild_parameter(data: Tensor, requires_grad: bool, backward_hooks: Any) -> Tensor:
-    made = parameter_class()(data, requires_grad)
+    result = parameter_class()(data, requires_grad)
     if backward_hooks:
-        made._backward_hooks = backward_hooks
-    return made
+        result._backward_hooks = backward_hooks
+    return result
 
 
 def _rebuild_parameter_with_state(data: Tensor, requires_grad: bool, backward_hooks: Any, state: Any) -> Tensor:
@@ -217,11 +217,11 @@ def _flatten_dense_tensors(tensors: Iterable[Tensor]) -> Tensor:
 
 def _unflatten_dense_tensors(flat: Tensor, tensors: Iterable[Tensor]) -> tuple[Tensor, ...]:
     """Views of a vector with the shapes of `tensors`, one after another."""
-    made, at = [], 0
+    result, at = [], 0
     for t in tensors:
-        made.append(flat.narrow(0, at, t.numel()).view(t.shape))
+        result.append(flat.narrow(0, at, t.numel()).view(t.shape))
         at += t.numel()
-    return tuple(made)
+    return tuple(result)
 
 
 def _take_tensors(tensors: Iterable[Tensor], size_limit: int) -> Iterator[list[Tensor]]:

@@ -30,5 +30,5 @@ def load_library(path: str) -> None:
 def __getattr__(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    made = globals()[name] = _ClassNamespace(f"{__name__}.{name}")
-    return made
+    result = globals()[name] = _ClassNamespace(f"{__name__}.{name}")
+    return result

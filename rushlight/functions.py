@@ -149,10 +149,10 @@ def new_tensor(self: Tensor, data: Any, *, dtype: Any = None, device: Any = None
     """A tensor holding a copy of `data`, with the dtype and device of `self` unless given."""
     dtype, device = dtype or self.dtype, self.device if device is None else device
     if isinstance(data, Tensor):
-        made = data.detach().clone().to(device).to(dtype)
+        result = data.detach().clone().to(device).to(dtype)
     else:
-        made = _C.from_data(data, dtype, device)
-    return made.requires_grad_() if requires_grad else made
+        result = _C.from_data(data, dtype, device)
+    return result.requires_grad_() if requires_grad else result
 
 
 def apply_(self: Tensor, function: Callable[[Any], Any]) -> Tensor:

@@ -64,10 +64,10 @@ def tensor(
             UserWarning,
             stacklevel=2,
         )
-        made = _copied(data.detach(), dtype, device)
+        result = _copied(data.detach(), dtype, device)
     else:
-        made = _C.from_data(data, dtype, device)
-    return made.requires_grad_() if requires_grad else made
+        result = _C.from_data(data, dtype, device)
+    return result.requires_grad_() if requires_grad else result
 
 
 def _copied(source: Tensor, dtype: _C.dtype | None, device: Any) -> Tensor:
@@ -106,17 +106,17 @@ def asarray(
     if source is None:
         if copy is False:
             raise ValueError("asarray: a sequence has no memory that a tensor could alias. Leave copy=None.")
-        made = _C.from_data(obj, dtype, device)
+        result = _C.from_data(obj, dtype, device)
     elif copy:
-        made = _copied(source, dtype, device)
+        result = _copied(source, dtype, device)
     else:
-        made = _moved(source, dtype, device)
-        if made is not source and copy is False:
+        result = _moved(source, dtype, device)
+        if result is not source and copy is False:
             what = "device" if device is not None and _C.device(device) != source.device else "dtype"
-            raise ValueError(f"can't alias tensor with {what} '{getattr(source, what)}' into {what} '{getattr(made, what)}'.")
-    if made.requires_grad and not requires_grad:
-        made = made.detach()
-    return made.requires_grad_() if requires_grad and not made.requires_grad else made
+            raise ValueError(f"can't alias tensor with {what} '{getattr(source, what)}' into {what} '{getattr(result, what)}'.")
+    if result.requires_grad and not requires_grad:
+        result = result.detach()
+    return result.requires_grad_() if requires_grad and not result.requires_grad else result
 
 
 def _shared(obj: Any, dtype: _C.dtype | None) -> Tensor | None:
@@ -155,10 +155,10 @@ def from_numpy(array: Any) -> Tensor:
     """A tensor sharing the memory of a NumPy array."""
     if not _is_array(array):
         raise TypeError(f"expected np.ndarray (got {_type_name(array)})")
-    made = _C.from_buffer(array)
+    result = _C.from_buffer(array)
     if not array.flags.writeable:
         _warn_read_only("The given NumPy array is")
-    return made
+    return result
 
 
 def _type_name(obj: Any) -> str:
@@ -235,8 +235,8 @@ def frombuffer(buffer: Any, *, dtype: _C.dtype, count: int = -1, offset: int = 0
     if view.readonly:
         _warn_read_only("The given buffer is")
     whole = _C.from_buffer(view.cast("B")[offset : offset + count * size])
-    made = _C.alias(whole, (count,), (1,), 0, dtype)
-    return made.requires_grad_() if requires_grad else made
+    result = _C.alias(whole, (count,), (1,), 0, dtype)
+    return result.requires_grad_() if requires_grad else result
 
 
 # --- DLPack -----------------------------------------------------------------------------------------------------------
@@ -292,10 +292,10 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
             capsule = ext_tensor.__dlpack__(**wanted)
         except TypeError:  # a producer from before versions
             capsule = ext_tensor.__dlpack__()
-    made, is_read_only = _C.from_dlpack(capsule)
+    result, is_read_only = _C.from_dlpack(capsule)
     if is_read_only and not copy:
         _warn_read_only("The given DLPack data is")
-    return made if device is None else _moved(made, None, device)
+    return result if device is None else _moved(result, None, device)
 
 
 def to_dlpack(source: Tensor) -> Any:

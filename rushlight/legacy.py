@@ -53,18 +53,18 @@ def _is_size(value: Any) -> bool:
 
 def _over_storage(source: TypedStorage | UntypedStorage, dtype: _C.dtype) -> Tensor:
     storage = source.untyped() if isinstance(source, TypedStorage) else source
-    made = _C.empty((0,), None, dtype, storage.device)
-    made._set_storage(storage, 0, (storage.nbytes() // dtype.itemsize,), (1,))
-    return made
+    result = _C.empty((0,), None, dtype, storage.device)
+    result._set_storage(storage, 0, (storage.nbytes() // dtype.itemsize,), (1,))
+    return result
 
 
 def new_tensor_object(cls: type, *args: Any, device: Any = None) -> Tensor:
     """`Tensor.__new__`: the default dtype, except that a tensor argument keeps its own."""
     if len(args) == 1 and isinstance(args[0], Tensor):
-        made = _C.shallow_copy(args[0].detach())
+        result = _C.shallow_copy(args[0].detach())
     else:
-        made = make(args, _C.get_default_dtype(), device)
-    return made if cls is Tensor else _C.shallow_copy(made, True, cls)
+        result = make(args, _C.get_default_dtype(), device)
+    return result if cls is Tensor else _C.shallow_copy(result, True, cls)
 
 
 def new(self: Tensor, *args: Any, device: Any = None) -> Tensor:
@@ -90,8 +90,8 @@ class LegacyType(type):
 
 
 def _legacy_type(name: str, dtype: _C.dtype) -> LegacyType:
-    made = LegacyType(f"{name}Tensor", (), {"dtype": dtype, "__module__": "rushlight", "is_cuda": False})
-    return made
+    result = LegacyType(f"{name}Tensor", (), {"dtype": dtype, "__module__": "rushlight", "is_cuda": False})
+    return result
 
 
 TYPES: dict[str, LegacyType] = {f"{dtype.legacy_name}Tensor": _legacy_type(dtype.legacy_name, dtype) for dtype in _DTYPES}

@@ -75,9 +75,9 @@ class CustomOp(OpDefinition):
         return False   # derivatives of custom ops are autograd Functions around them
 
     def overload(self) -> Any:
-        made = super().overload()
-        made.overridden = True
-        return made
+        result = super().overload()
+        result.overridden = True
+        return result
 
 
 def _file(definition: CustomOp) -> None:
@@ -345,9 +345,9 @@ def _autograd_kernel(definition: CustomOp) -> Callable:
             definition.setup_context(ctx=ctx, inputs=inputs, output=output)
 
     def backward(ctx: Any, *grads: Any) -> Any:
-        made = definition.backward(ctx, *grads)
-        made = made if isinstance(made, tuple) else (made,)
-        return made + (None,) * (len(names) - len(made))
+        result = definition.backward(ctx, *grads)
+        result = result if isinstance(result, tuple) else (result,)
+        return result + (None,) * (len(names) - len(result))
 
     rules = {"forward": forward, "setup_context": setup_context, "backward": backward}
     node = type(f"{definition.spec.name.title()}", (Function,), {name: staticmethod(rule) for name, rule in rules.items()})

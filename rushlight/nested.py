@@ -56,8 +56,8 @@ def nested_tensor(tensor_list: Any, *, dtype: Any = None, layout: Any = None, de
     if not isinstance(tensor_list, (list, tuple)):
         raise TypeError("nested_tensor(): argument 'tensor_list' must be a list of tensors")
     parts = [as_tensor(t, dtype, device).detach() for t in tensor_list]
-    made = _joined("nested_tensor", parts, layout)
-    return made.requires_grad_() if requires_grad else made
+    result = _joined("nested_tensor", parts, layout)
+    return result.requires_grad_() if requires_grad else result
 
 
 def as_nested_tensor(ts: Any, dtype: Any = None, device: Any = None, layout: Any = None) -> NestedTensor:

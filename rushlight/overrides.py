@@ -291,8 +291,8 @@ def make_wrapper_subclass(
         raise RuntimeError(f"{cls.__name__}: _make_wrapper_subclass requires __torch_dispatch__ to be defined")
     if pin_memory:
         raise RuntimeError("_make_wrapper_subclass: pin_memory=True needs a CUDA device, and none is available")
-    made = _C.make_wrapper(cls, size, strides, dtype or _C.get_default_dtype(), device, storage_offset)
-    return made.requires_grad_() if requires_grad else made
+    result = _C.make_wrapper(cls, size, strides, dtype or _C.get_default_dtype(), device, storage_offset)
+    return result.requires_grad_() if requires_grad else result
 
 
 def backward_or_override(self: Tensor, *args: Any, **kwargs: Any) -> Any:

@@ -26,9 +26,9 @@ class qscheme:  # noqa: N801 - PyTorch's name
 
 
 def _value(name: str) -> qscheme:
-    made = object.__new__(qscheme)
-    made._name = name
-    return made
+    result = object.__new__(qscheme)
+    result._name = name
+    return result
 
 
 per_tensor_affine, per_channel_affine, per_tensor_symmetric, per_channel_symmetric, per_channel_affine_float_qparams = map(_value, _PLACES)

@@ -45,8 +45,8 @@ def hspmm(mat1: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
     _check_sparse("hspmm", mat1)
     kept = mat1.coalesce().indices()[0].unique()
     product = find_op("mm")(mat1, mat2)
-    made = find_op("sparse_coo_tensor")(kept.unsqueeze(0), product.index_select(0, kept), product.shape).coalesce()
-    return made if out is None else out.copy_(made)
+    result = find_op("sparse_coo_tensor")(kept.unsqueeze(0), product.index_select(0, kept), product.shape).coalesce()
+    return result if out is None else out.copy_(result)
 
 
 def hsmm(input: Tensor, mat2: Tensor) -> Tensor:
@@ -58,8 +58,8 @@ def sspaddmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alph
     """beta * input + alpha * (mat1 @ mat2), all but `mat2` sparse."""
     _check_sparse("sspaddmm", input)
     _check_sparse("sspaddmm", mat1)
-    made = input * beta + (find_op("mm")(mat1, mat2) * alpha).to_sparse()
-    return made if out is None else out.copy_(made)
+    result = input * beta + (find_op("mm")(mat1, mat2) * alpha).to_sparse()
+    return result if out is None else out.copy_(result)
 
 
 def _check_sparse(name: str, given: Tensor) -> None:
@@ -76,8 +76,8 @@ def _copies(name: str) -> Any:
     view = name.removesuffix("_copy")
 
     def copy(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-        made = getattr(input, view)().clone()
-        return made if out is None else out.resize_(made.shape).copy_(made)
+        result = getattr(input, view)().clone()
+        return result if out is None else out.resize_(result.shape).copy_(result)
 
     copy.__name__ = copy.__qualname__ = name
     copy.__doc__ = f"A copy of what `{view}` shows of a sparse tensor."
@@ -101,9 +101,9 @@ def from_file(filename: str, shared: bool | None = None, size: int | None = 0, *
         raise NotImplementedError("from_file: memory of a file cannot be pinned")
     dtype = dtype or _C.get_default_dtype()
     storage = _C.UntypedStorage.from_file(filename, bool(shared), (size or 0) * dtype.itemsize)
-    made = _C.empty((0,), None, dtype, "cpu")
-    made._set_storage(storage, 0, (size or 0,), (1,))
-    return (made if device is None else made.to(device)).requires_grad_(requires_grad)
+    result = _C.empty((0,), None, dtype, "cpu")
+    result._set_storage(storage, 0, (size or 0,), (1,))
+    return (result if device is None else result.to(device)).requires_grad_(requires_grad)
 
 
 def batch_norm_update_stats(input: Tensor, running_mean: Tensor | None, running_var: Tensor | None, momentum: float) -> tuple[Tensor, Tensor]:

@@ -17,10 +17,10 @@ def __getattr__(name: str) -> Any:
         found = [known for op in sorted(ops) if not op.startswith("_") and "::" not in op for known in (_type_of(op),) if known is not None]
         globals()[name] = found
         return found
-    made = None if name.startswith("__") else _type_of(name.removesuffix("_out"), name)
-    if made is None:
+    result = None if name.startswith("__") else _type_of(name.removesuffix("_out"), name)
+    if result is None:
         raise AttributeError(f"rushlight.return_types: no op {name!r} returns named parts")
-    return made
+    return result
 
 
 def _type_of(op_name: str, name: str | None = None) -> type[NamedResult] | None:

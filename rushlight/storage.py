@@ -33,9 +33,9 @@ def face_of(t: Tensor) -> UntypedStorage:
 
 def _over(storage: UntypedStorage, dtype: _C.dtype) -> Tensor:
     """All of a storage as a vector of `dtype`."""
-    made = _C.empty((0,), None, dtype, storage.device)
-    made._set_storage(storage, 0, (storage.nbytes() // dtype.itemsize,), (1,))
-    return made
+    result = _C.empty((0,), None, dtype, storage.device)
+    result._set_storage(storage, 0, (storage.nbytes() // dtype.itemsize,), (1,))
+    return result
 
 
 def moved(storage: UntypedStorage, device: Any) -> UntypedStorage:
@@ -99,8 +99,8 @@ def _copy(self: UntypedStorage, source: Any, non_blocking: bool = False) -> Unty
 
 
 def _clone(self: UntypedStorage) -> UntypedStorage:
-    made = UntypedStorage(self.nbytes(), self.device)
-    return made if self.device.type == "meta" else _copy(made, self)
+    result = UntypedStorage(self.nbytes(), self.device)
+    return result if self.device.type == "meta" else _copy(result, self)
 
 
 def _fill(self: UntypedStorage, value: int) -> UntypedStorage:
@@ -150,10 +150,10 @@ def from_file(cls: type, filename: Any, shared: bool = False, nbytes: int = 0) -
             return UntypedStorage(0)
         flags = mmap.MAP_SHARED if shared else mmap.MAP_PRIVATE
         mapping = mmap.mmap(file.fileno(), nbytes or size, flags, mmap.PROT_READ | mmap.PROT_WRITE)
-    made = over_buffer(mapping)
-    _mapped_files[made.data_ptr()] = str(name)
-    finalize(mapping, _mapped_files.pop, made.data_ptr(), None)
-    return made
+    result = over_buffer(mapping)
+    _mapped_files[result.data_ptr()] = str(name)
+    finalize(mapping, _mapped_files.pop, result.data_ptr(), None)
+    return result
 
 
 def _from_buffer(cls: type, *args: Any, dtype: _C.dtype = _C.uint8, byte_order: str = "native", count: int = -1, offset: int = 0) -> UntypedStorage:
@@ -164,10 +164,10 @@ def _from_buffer(cls: type, *args: Any, dtype: _C.dtype = _C.uint8, byte_order: 
         raise ValueError(f"invalid byte_order '{byte_order}' (expected 'native', 'little' or 'big')")
     if not 0 <= offset <= view.nbytes or (count < 0 and (view.nbytes - offset) % size) or offset + count * size > view.nbytes:
         raise ValueError(f"from_buffer: a buffer of {view.nbytes} bytes does not hold {count} elements of {size} bytes at {offset}")
-    made = _rebuild_storage(view[offset : offset + count * size if count >= 0 else None])
+    result = _rebuild_storage(view[offset : offset + count * size if count >= 0 else None])
     if byte_order not in ("native", sys.byteorder):
-        _byteswap(made, dtype)
-    return made
+        _byteswap(result, dtype)
+    return result
 
 
 def _to_cuda(self: Any, device: Any = None, non_blocking: bool = False) -> Any:
@@ -351,8 +351,8 @@ class TypedStorage:
         dtype = getattr(cls, "dtype", None)
         if not isinstance(dtype, _C.dtype):
             raise RuntimeError("from_file can only be called on storages of one dtype, such as FloatStorage")
-        made = UntypedStorage.from_file(filename, shared, size * dtype.itemsize)
-        return TypedStorage(wrap_storage=made, dtype=dtype)
+        result = UntypedStorage.from_file(filename, shared, size * dtype.itemsize)
+        return TypedStorage(wrap_storage=result, dtype=dtype)
 
     @classmethod
     def from_buffer(cls, *args: Any, dtype: _C.dtype | None = None, **kwargs: Any) -> TypedStorage:

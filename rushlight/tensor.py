@@ -195,8 +195,8 @@ def _make_subclass(cls: type, data: Tensor, require_grad: bool = False, **kwargs
     """A tensor of class `cls` over the memory of `data`, outside any graph."""
     if not isinstance(data, Tensor):
         raise TypeError(f"_make_subclass(): argument 'data' must be Tensor, not {type(data).__name__}")
-    made = _C.shallow_copy(data, True, cls)
-    return made.requires_grad_() if require_grad else made
+    result = _C.shallow_copy(data, True, cls)
+    return result.requires_grad_() if require_grad else result
 
 
 def as_subclass(self: Tensor, cls: type) -> Tensor:
@@ -206,11 +206,11 @@ def as_subclass(self: Tensor, cls: type) -> Tensor:
     if not self.requires_grad:
         return _C.shallow_copy(self, True, cls)
     with DisableTorchFunctionSubclass():   # a subclass that makes every result one of its own would have the last word
-        made = self.view(self.shape)
+        result = self.view(self.shape)
     if cls is not Tensor:
-        made.__class__ = cls
-        made._keys |= _C.subclass_keys(cls)
-    return made
+        result.__class__ = cls
+        result._keys |= _C.subclass_keys(cls)
+    return result
 
 
 # --- installation -------------------------------------------------------------------------------------------------------

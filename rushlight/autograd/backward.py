@@ -44,10 +44,10 @@ def _implicit(output: Any, index: int) -> Any:
 
 def make_gradients(outputs: Sequence[Any], given: Sequence[Any], is_batched: bool = False) -> tuple:
     """One gradient per output, checked; ones where a scalar's is missing."""
-    made = []
+    result = []
     for i, (output, grad) in enumerate(zip(outputs, given, strict=True)):
         if grad is None:
-            made.append(_implicit(output, i))
+            result.append(_implicit(output, i))
             continue
         if not isinstance(grad, _C.Tensor):
             raise TypeError(f"gradients: expected Tensors or None, got {type(grad).__name__}")
@@ -59,8 +59,8 @@ def make_gradients(outputs: Sequence[Any], given: Sequence[Any], is_batched: boo
                 f"the gradient of a complex output has its dtype. "
                 f"grad_output[{i}] has dtype {grad.dtype}, output[{i}] {output.dtype}."
             )
-        made.append(grad)
-    return tuple(made)
+        result.append(grad)
+    return tuple(result)
 
 
 def backward(
@@ -129,10 +129,10 @@ def grad(
     if isinstance(level, levels.VmapLevel) and any(isinstance(r, _C.Tensor) and levels.behind(r, level) is not None for r in roots):
         return _of_examples(level, roots, wanted, weights, keep, create_graph, allow, materialize_grads)
     if is_grads_batched:
-        made = _batched(roots, wanted, weights, keep, create_graph)
+        result = _batched(roots, wanted, weights, keep, create_graph)
     else:
-        made = _C._run_backward(roots, weights, keep, create_graph, wanted, False)
-    return _fill_unused(made, wanted, allow, materialize_grads)
+        result = _C._run_backward(roots, weights, keep, create_graph, wanted, False)
+    return _fill_unused(result, wanted, allow, materialize_grads)
 
 
 def _of_examples(level: Any, roots: tuple, wanted: tuple, weights: tuple, keep: bool, create_graph: bool, allow: bool, materialize: bool) -> tuple:
@@ -152,8 +152,8 @@ def _of_examples(level: Any, roots: tuple, wanted: tuple, weights: tuple, keep: 
         lower = [levels.lowered(x, level) for x in wanted]
         return grad([levels.lowered(r, level) for r in roots], lower, given, keep, create_graph, allow_unused=allow, materialize_grads=materialize)
 
-    made = levels.below(level, run)
-    return tuple([None if g is None else levels.batch(level, g, levels.behind(x, level).dim) for g, x in zip(made, wanted, strict=True)])
+    result = levels.below(level, run)
+    return tuple([None if g is None else levels.batch(level, g, levels.behind(x, level).dim) for g, x in zip(result, wanted, strict=True)])
 
 
 def _batched(roots: tuple, wanted: tuple, weights: tuple, keep: bool, create_graph: bool) -> tuple:
@@ -161,8 +161,8 @@ def _batched(roots: tuple, wanted: tuple, weights: tuple, keep: bool, create_gra
     level = levels.VmapLevel(next(w.shape[0] for w in weights if w is not None), "different")
     with levels.opened(level):
         rows = tuple(None if w is None else levels.batch(level, w, 0) for w in weights)
-        made = _C._run_backward(roots, rows, keep, create_graph, wanted, False)
-    return tuple([None if g is None else _whole(g, level) for g in made])
+        result = _C._run_backward(roots, rows, keep, create_graph, wanted, False)
+    return tuple([None if g is None else _whole(g, level) for g in result])
 
 
 def _whole(g: Any, level: Any) -> Any:

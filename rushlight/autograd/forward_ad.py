@@ -79,9 +79,9 @@ def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Any:
     check_tangent(tensor, tangent)
     current = _open.levels[-1]
     value = levels.lowered(tensor, current)
-    made = value.view_as(value) if value.requires_grad else value.detach()
-    made = levels.lowered(made, current)
-    dual = levels.dual(current, made, levels.lowered(tangent, current))
+    result = value.view_as(value) if value.requires_grad else value.detach()
+    result = levels.lowered(result, current)
+    dual = levels.dual(current, result, levels.lowered(tangent, current))
     return dual
 
 

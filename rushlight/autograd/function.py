@@ -113,9 +113,9 @@ class BackwardCFunction(FunctionCtx):
         if cls.backward is not Function.backward and cls.vjp is not Function.vjp:
             raise RuntimeError(f"{cls.__name__}: implement either backward or vjp, not both: they are the same thing")
         rule = cls.vjp if cls.vjp is not Function.vjp else cls.backward
-        made = rule(self, *grads)
-        made = made if isinstance(made, tuple) else (made,)
-        return self._checked(made)
+        result = rule(self, *grads)
+        result = result if isinstance(result, tuple) else (result,)
+        return self._checked(result)
 
     def _checked(self, made: tuple) -> tuple:
         expected = len(self.needs_input_grad)
@@ -239,14 +239,14 @@ def apply(cls: type[Function], args: tuple, kwargs: dict[str, Any]) -> Any:
     _C._set_grad_enabled(False)
     try:
         if not has_setup_context(cls):
-            made = cls.forward(ctx, *args)
+            result = cls.forward(ctx, *args)
         else:
-            made = cls.forward(*args)
-            cls.setup_context(ctx, args, made)
+            result = cls.forward(*args)
+            cls.setup_context(ctx, args, result)
     finally:
         _C._set_grad_enabled(grad_mode)
-    is_tuple = isinstance(made, tuple)
-    outputs = _finish(ctx, args, made if is_tuple else (made,), edges, records)
+    is_tuple = isinstance(result, tuple)
+    outputs = _finish(ctx, args, result if is_tuple else (result,), edges, records)
     return outputs if is_tuple else outputs[0]
 
 
@@ -291,10 +291,10 @@ def once_differentiable(fn: Callable) -> Callable:
         if not _C.is_grad_enabled() or not any(isinstance(a, _C.Tensor) and a.requires_grad for a in args):
             return outputs
         is_tuple = isinstance(outputs, tuple)
-        made = tuple(o.detach() if isinstance(o, _C.Tensor) else o for o in (outputs if is_tuple else (outputs,)))
-        roles = tuple(_FRESH if isinstance(o, _C.Tensor) else _NOT_DIFFERENTIABLE for o in made)
-        _C._function_node(_refuse_twice, _C._collect_edges(*args), made, roles, (), True)
-        return made if is_tuple else made[0]
+        result = tuple(o.detach() if isinstance(o, _C.Tensor) else o for o in (outputs if is_tuple else (outputs,)))
+        roles = tuple(_FRESH if isinstance(o, _C.Tensor) else _NOT_DIFFERENTIABLE for o in result)
+        _C._function_node(_refuse_twice, _C._collect_edges(*args), result, roles, (), True)
+        return result if is_tuple else result[0]
 
     return wrapper
 

@@ -28,8 +28,8 @@ def apply_at_level(cls: Any, args: tuple, apply: Callable) -> Any:
     level = levels.state.stack[-1]
     own = [a for a in args if isinstance(a, _C.Tensor) and behind(a, level) is not None]
     if not own:
-        made = levels.below(level, apply, cls, args, {})
-        return made if level.kind in ("vmap", "functionalize") else map_flat(lambda t: join(level, t), made)
+        result = levels.below(level, apply, cls, args, {})
+        return result if level.kind in ("vmap", "functionalize") else map_flat(lambda t: join(level, t), result)
     if not cls._has_setup_context() and level.kind != "jvp":
         raise RuntimeError(
             f"{cls.__name__}: to be used with function transforms (vmap, grad, jvp, jacrev, ...), an autograd.Function must define the setup_context "
@@ -66,8 +66,8 @@ def at_grad(level: levels.Level, cls: Any, args: tuple, apply: Callable) -> Any:
     """Forward below; one node with the user's backward at this level."""
     values = values_of(level, args)
     mode = _C.is_grad_enabled()
-    made = levels.below(level, apply, cls, values, {}, grad_mode=mode and level.outer_grad_mode)
-    outputs = rewrapped(level, args, values, made)
+    result = levels.below(level, apply, cls, values, {}, grad_mode=mode and level.outer_grad_mode)
+    outputs = rewrapped(level, args, values, result)
     return cls._record(args, outputs)
 
 
@@ -77,18 +77,18 @@ def at_jvp(level: levels.Level, cls: Any, args: tuple, apply: Callable) -> Any:
     tangents = tuple([w.tangent if isinstance(a, _C.Tensor) and (w := behind(a, level)) is not None else None for a in args])
 
     def run() -> tuple[Any, Any]:
-        made = apply(cls, values, {})
+        result = apply(cls, values, {})
         if all(t is None for t in tangents):
-            return made, None
+            return result, None
         ctx = cls._new_context(values)
         if cls._has_setup_context():
-            cls.setup_context(ctx, values, made)
+            cls.setup_context(ctx, values, result)
         else:   # forward fills the context itself: run it once more for that
             cls.forward(ctx, *values)
-        return made, cls.jvp(ctx, *tangents)
+        return result, cls.jvp(ctx, *tangents)
 
-    made, pushed = levels.below(level, run)
-    outputs = rewrapped(level, args, values, made)
+    result, pushed = levels.below(level, run)
+    outputs = rewrapped(level, args, values, result)
     if pushed is None:
         return outputs
     pushed = pushed if isinstance(pushed, tuple) else (pushed,)
@@ -113,8 +113,8 @@ def at_vmap(level: VmapLevel, cls: Any, args: tuple, apply: Callable) -> Any:
             raise RuntimeError(f"{cls.__name__}: it both defines vmap and sets generate_vmap_rule = True; choose one")
         fronts = tuple([a if d is None else a.movedim(d, 0) for a, d in zip(values, dims, strict=True)])
         batched = tuple([d is not None for d in dims])
-        made = levels.below(level, apply, vmapped(cls, batched, level), fronts, {})
-        return map_flat(lambda t: levels.batch(level, t, 0), made)
+        result = levels.below(level, apply, vmapped(cls, batched, level), fronts, {})
+        return map_flat(lambda t: levels.batch(level, t, 0), result)
     if not cls._has_own_vmap():
         raise RuntimeError(f"{cls.__name__}: to be used under vmap, an autograd.Function must define the vmap staticmethod or set generate_vmap_rule = True")
     answer = levels.below(level, lambda: cls.vmap(VmapInfo(level.batch_size, level.randomness), dims, *values))

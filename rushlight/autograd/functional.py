@@ -53,13 +53,13 @@ def _check_depends(outputs: tuple, strict: bool) -> None:
 def _pull(outputs: tuple, inputs: tuple, weights: tuple, create_graph: bool, strict: bool) -> tuple:
     """grad with zeros where an output or an input is out of reach."""
     pairs = [(o, w) for o, w in zip(outputs, weights, strict=True) if o.requires_grad]
-    made: tuple = (None,) * len(inputs)
+    result: tuple = (None,) * len(inputs)
     if pairs:
-        made = grad([o for o, _ in pairs], inputs, [w for _, w in pairs], create_graph=create_graph, retain_graph=True, allow_unused=True)
-    if strict and any(g is None for g in made):
-        i = next(i for i, g in enumerate(made) if g is None)
+        result = grad([o for o, _ in pairs], inputs, [w for _, w in pairs], create_graph=create_graph, retain_graph=True, allow_unused=True)
+    if strict and any(g is None for g in result):
+        i = next(i for i, g in enumerate(result) if g is None)
         raise RuntimeError(f"the output of the function is independent of input {i}, which strict=True does not allow")
-    return tuple(_zeros(x) if g is None else g for g, x in zip(made, inputs, strict=True))
+    return tuple(_zeros(x) if g is None else g for g, x in zip(result, inputs, strict=True))
 
 
 def _check_vector(v: Any, like: tuple, what: str) -> tuple:
@@ -80,8 +80,8 @@ def vjp(func: Callable, inputs: Any, v: Any = None, create_graph: bool = False, 
         xs = _fresh(xs, create_graph)
         many_out, outputs = _as_tuple(func(*xs), "the output of the function")
         _check_depends(outputs, strict)
-        made = _pull(outputs, xs, _check_vector(v, outputs, "output"), create_graph, strict)
-    return _unwrap(many_out, _finished(outputs, create_graph)), _unwrap(many_in, _finished(made, create_graph))
+        result = _pull(outputs, xs, _check_vector(v, outputs, "output"), create_graph, strict)
+    return _unwrap(many_out, _finished(outputs, create_graph)), _unwrap(many_in, _finished(result, create_graph))
 
 
 def jvp(func: Callable, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> tuple:
@@ -95,11 +95,11 @@ def jvp(func: Callable, inputs: Any, v: Any = None, create_graph: bool = False, 
         weights = tuple(_zeros(o).requires_grad_() for o in outputs)
         pulled = _pull(outputs, xs, weights, True, strict)
         pairs = [(p, d) for p, d in zip(pulled, vectors, strict=True) if p.requires_grad]
-        made: tuple = (None,) * len(outputs)
+        result: tuple = (None,) * len(outputs)
         if pairs:
-            made = grad([p for p, _ in pairs], weights, [d for _, d in pairs], create_graph=create_graph, allow_unused=True)
-        made = tuple(_zeros(o) if t is None else t for t, o in zip(made, outputs, strict=True))
-    return _unwrap(many_out, _finished(outputs, create_graph)), _unwrap(many_out, _finished(made, create_graph))
+            result = grad([p for p, _ in pairs], weights, [d for _, d in pairs], create_graph=create_graph, allow_unused=True)
+        result = tuple(_zeros(o) if t is None else t for t, o in zip(result, outputs, strict=True))
+    return _unwrap(many_out, _finished(outputs, create_graph)), _unwrap(many_out, _finished(result, create_graph))
 
 
 def jacobian(
@@ -134,8 +134,8 @@ def _all_rows(output: Any, inputs: tuple, create_graph: bool) -> tuple:
     shapes = [(*output.shape, *x.shape) for x in inputs]
     if not output.numel() or not output.requires_grad:
         return tuple(output.new_zeros(s) for s in shapes)
-    made = grad(output, inputs, _basis(output.numel(), 0, output), retain_graph=True, create_graph=create_graph, allow_unused=True, is_grads_batched=True)
-    return tuple(output.new_zeros(s) if g is None else g.reshape(s) for g, s in zip(made, shapes, strict=True))
+    result = grad(output, inputs, _basis(output.numel(), 0, output), retain_graph=True, create_graph=create_graph, allow_unused=True, is_grads_batched=True)
+    return tuple(output.new_zeros(s) if g is None else g.reshape(s) for g, s in zip(result, shapes, strict=True))
 
 
 def _forward_jacobian(func: Callable, inputs: Any, create_graph: bool, strict: bool, vectorize: bool) -> Any:
@@ -184,11 +184,11 @@ def _rows(output: Any, inputs: tuple, create_graph: bool, strict: bool) -> tuple
         weight[k] = 1
         columns.append(_pull((output,), inputs, (weight.reshape(tuple(output.shape)),), create_graph, strict))
     stack = find_op("stack")
-    made = []
+    result = []
     for i, x in enumerate(inputs):
         shape = (*output.shape, *x.shape)
-        made.append(stack([c[i] for c in columns]).reshape(shape) if columns else output.new_zeros(shape))
-    return tuple(made)
+        result.append(stack([c[i] for c in columns]).reshape(shape) if columns else output.new_zeros(shape))
+    return tuple(result)
 
 
 def _scalar(func: Callable) -> Callable:
@@ -220,8 +220,8 @@ def hessian(
         with enable_grad():
             return _pull((single(*inputs),), inputs, (None,), True, strict)
 
-    made = jacobian(gradient, xs, create_graph, strict, vectorize, outer_jacobian_strategy)
-    return tuple(made) if many_in else made[0][0]
+    result = jacobian(gradient, xs, create_graph, strict, vectorize, outer_jacobian_strategy)
+    return tuple(result) if many_in else result[0][0]
 
 
 def hvp(func: Callable, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> tuple:
@@ -232,8 +232,8 @@ def hvp(func: Callable, inputs: Any, v: Any = None, create_graph: bool = False, 
     def gradient(*inputs: Any) -> tuple:
         return _pull((single(*inputs),), inputs, (None,), True, strict)
 
-    _, made = jvp(gradient, xs, v, create_graph, strict)
-    return _value(func, xs, create_graph), _unwrap(many_in, made)
+    _, result = jvp(gradient, xs, v, create_graph, strict)
+    return _value(func, xs, create_graph), _unwrap(many_in, result)
 
 
 def vhp(func: Callable, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> tuple:
@@ -244,8 +244,8 @@ def vhp(func: Callable, inputs: Any, v: Any = None, create_graph: bool = False, 
     def gradient(*inputs: Any) -> tuple:
         return _pull((single(*inputs),), inputs, (None,), True, strict)
 
-    _, made = vjp(gradient, xs, v, create_graph, strict)
-    return _value(func, xs, create_graph), _unwrap(many_in, made)
+    _, result = vjp(gradient, xs, v, create_graph, strict)
+    return _value(func, xs, create_graph), _unwrap(many_in, result)
 
 
 def _value(func: Callable, xs: tuple, create_graph: bool) -> Any:

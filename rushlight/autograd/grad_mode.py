@@ -59,11 +59,11 @@ class ModeContext:
             while True:
                 try:
                     with self.clone():
-                        made = step(value)
+                        result = step(value)
                 except StopIteration as stop:
                     return stop.value
                 try:
-                    value = yield made
+                    value = yield result
                     step = inner.send
                 except GeneratorExit:
                     with self.clone():

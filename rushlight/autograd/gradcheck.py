@@ -110,11 +110,11 @@ def reals_or_zeros(g: Any, like: Any) -> list[float]:
 
 def pulled_back(output: Any, wanted: tuple, weight: Any) -> list[list[float]]:
     """vjp of one output: a gradient per wanted input, as reals."""
-    made = grad(output, wanted, weight, retain_graph=True, allow_unused=True)
-    for g, x in zip(made, wanted, strict=True):
+    result = grad(output, wanted, weight, retain_graph=True, allow_unused=True)
+    for g, x in zip(result, wanted, strict=True):
         if g is not None and tuple(g.shape) != tuple(x.shape):
             raise GradcheckError("grad is incorrect size")
-    return [reals_or_zeros(g, x) for g, x in zip(made, wanted, strict=True)]
+    return [reals_or_zeros(g, x) for g, x in zip(result, wanted, strict=True)]
 
 
 def analytical(output: Any, wanted: tuple) -> list[Matrix]:
@@ -159,11 +159,11 @@ def check_backward(func: Callable, inputs: tuple, s: Settings) -> None:
         if not output.requires_grad:
             check_constant(o, by_input, s)
             continue
-        made = analytical(output, wanted)
-        for i, matrix in enumerate(made):
+        result = analytical(output, wanted)
+        for i, matrix in enumerate(result):
             if not all_close(matrix, by_input[i][o], s):
                 raise mismatch(o, i, by_input[i][o], matrix, "backward")
-        check_reentrant(output, wanted, made, s)
+        check_reentrant(output, wanted, result, s)
 
 
 def check_constant(o: int, by_input: list[list[Matrix]], s: Settings) -> None:
@@ -187,9 +187,9 @@ def check_forward(func: Callable, inputs: tuple, s: Settings) -> None:
         expected = numerical(func, inputs, x, s.eps)
         rows = [pushed_forward(func, inputs, x, one_hot(j, x)) for j in range(width(x))]
         for o, matrix in enumerate(expected):
-            made = [row[o] for row in rows]
-            if not all_close(made, matrix, s):
-                raise mismatch(o, i, matrix, made, "forward")
+            result = [row[o] for row in rows]
+            if not all_close(result, matrix, s):
+                raise mismatch(o, i, matrix, result, "forward")
 
 
 def unit(rng: random.Random, n: int) -> list[float]:
@@ -214,13 +214,13 @@ def check_fast(func: Callable, inputs: tuple, s: Settings, forward: bool) -> Non
             v = unit(rng, width(output))
             numeric = dot(v, expected[o])
             if pushed is not None:
-                made = dot(v, pushed[o])
+                result = dot(v, pushed[o])
             elif output.requires_grad:
-                made = dot(pulled_back(output, wanted, from_reals(v, output))[i], u)
+                result = dot(pulled_back(output, wanted, from_reals(v, output))[i], u)
             else:
-                made = 0.0
-            if not close(made, numeric, s):
-                raise mismatch(o, i, [[numeric]], [[made]], "fast forward" if forward else "fast backward")
+                result = 0.0
+            if not close(result, numeric, s):
+                raise mismatch(o, i, [[numeric]], [[result]], "fast forward" if forward else "fast backward")
 
 
 def check_undefined(func: Callable, inputs: tuple) -> None:
@@ -232,10 +232,10 @@ def check_undefined(func: Callable, inputs: tuple) -> None:
     for left_out in [tuple(range(len(outputs))), *([(i,) for i in range(len(outputs))] if len(outputs) > 1 else [])]:
         weights = tuple(None if i in left_out else one_hot(0, o) if o.numel() else None for i, o in enumerate(outputs))
         try:
-            made = _C._run_backward(outputs, weights, True, False, wanted, False)
+            result = _C._run_backward(outputs, weights, True, False, wanted, False)
         except RuntimeError as error:
             raise GradcheckError("gradcheck: backward fails where output gradients are undefined (None). See ctx.set_materialize_grads.") from error
-        if len(left_out) == len(outputs) and any(v != 0 for g, x in zip(made, wanted, strict=True) for v in reals_or_zeros(g, x)):
+        if len(left_out) == len(outputs) and any(v != 0 for g, x in zip(result, wanted, strict=True) for v in reals_or_zeros(g, x)):
             raise GradcheckError("gradcheck: undefined or zero output gradients must give undefined or zero input gradients, and one is neither.")
 
 
@@ -263,8 +263,8 @@ def check_batched_forward(func: Callable, inputs: tuple, s: Settings) -> None:
         with levels.opened(level), forward_ad.dual_level():
             stacked = levels.batch(level, _C.from_data([t.tolist() for t in tangents], x.dtype, x.device), 0)
             duals = tuple(forward_ad.make_dual(a.detach(), stacked) if a is x else (a.detach() if isinstance(a, _C.Tensor) else a) for a in inputs)
-            made = [forward_ad.unpack_dual(o).tangent for o in as_outputs(func(*duals))]
-        parts = [None if t is None else levels.behind(t, level) for t in made]
+            result = [forward_ad.unpack_dual(o).tangent for o in as_outputs(func(*duals))]
+        parts = [None if t is None else levels.behind(t, level) for t in result]
         for k, t in enumerate(tangents):
             for w, single in zip(parts, pushed_forward(func, inputs, x, t), strict=True):
                 if w is not None and not all_close([reals(w.value.select(w.dim, k))], [single], s):
@@ -389,8 +389,8 @@ def gradgradcheck(
         xs, gs = both[: len(both) - count], both[len(both) - count :]
         xs = tuple(x.requires_grad_() if is_varied(x, a) else x for x, a in zip(xs, args, strict=True))
         outputs = tuple(o for o in as_outputs(func(*xs)) if o.requires_grad)
-        made = grad(outputs, differentiable(xs), gs, create_graph=True, allow_unused=True)
-        return tuple(g for g in made if g is not None)
+        result = grad(outputs, differentiable(xs), gs, create_graph=True, allow_unused=True)
+        return tuple(g for g in result if g is not None)
 
     return gradcheck(
         first_gradient, args + weights, eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception, nondet_tol=nondet_tol,
@@ -405,10 +405,10 @@ def is_varied(x: Any, original: Any) -> bool:
 
 
 def random_like(o: Any, rng: random.Random, non_contiguous: bool) -> Any:
-    made = from_reals([rng.gauss(0, 1) for _ in range(width(o))], o)
-    if non_contiguous and made.ndim > 1:
-        made = made.transpose(0, -1).contiguous().transpose(0, -1)
-    return made.requires_grad_()
+    result = from_reals([rng.gauss(0, 1) for _ in range(width(o))], o)
+    if non_contiguous and result.ndim > 1:
+        result = result.transpose(0, -1).contiguous().transpose(0, -1)
+    return result.requires_grad_()
 
 
 def get_numerical_jacobian(fn: Callable, inputs: Any, target: Any = None, eps: float = 1e-3, grad_out: float = 1.0) -> list[Any]:

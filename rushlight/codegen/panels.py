@@ -31,7 +31,7 @@ class PanelProduct(Record):
     name: str
     params: tuple[str, ...]
     code: str
-    turned: bool
+    transposed: bool
 
     def digest(self) -> bytes:
         """What the text depends on; the cache's key holds the generator's sources besides."""
@@ -39,26 +39,26 @@ class PanelProduct(Record):
 
 
 @functools.cache
-def product_kernel(code: str, turned: bool) -> Kernel:
+def product_kernel(code: str, transposed: bool) -> Kernel:
     """c = alpha * a @ b + beta * d for every matrix of a batch, a transposed on demand."""
-    return cache.kernel(PanelProduct(f"panel_product_{int(turned)}", PARAMS, code, turned), _object)
+    return cache.kernel(PanelProduct(f"panel_product_{int(transposed)}", PARAMS, code, transposed), _object)
 
 
 def _object(product: PanelProduct) -> bytes:
     from .cpu import compile_ir, host_target
 
-    return compile_ir(f'target triple = "{host_target().triple}"\n{module_text(product.code, product.turned)}', host_target(), "object")
+    return compile_ir(f'target triple = "{host_target().triple}"\n{module_text(product.code, product.transposed)}', host_target(), "object")
 
 
-def module_text(code: str, turned: bool) -> str:
+def module_text(code: str, transposed: bool) -> str:
     """LLVM IR of the kernel and its tiles."""
     element, size = {"f32": ("float", 4), "f64": ("double", 8)}[code]
     bits = vector_bits()
     lanes = bits // 8 // size
     widths = column_tiles(lanes)
-    tiles = [tile_text(element, size, rows, width, vectors, turned, bits == 128) for rows in ROWS[bits] for width, vectors in widths]
+    tiles = [tile_text(element, size, rows, width, vectors, transposed, bits == 128) for rows in ROWS[bits] for width, vectors in widths]
     declared = "".join(dict.fromkeys(line + "\n" for width, _ in widths if width > 1 for line in declarations(width, element).splitlines()))
-    return declared + "\n".join(tiles) + "\n" + driver_text(element, size, ROWS[bits], widths, turned) + "\n"
+    return declared + "\n".join(tiles) + "\n" + driver_text(element, size, ROWS[bits], widths, transposed) + "\n"
 
 
 def column_tiles(lanes: int) -> list[tuple[int, int]]:
@@ -74,12 +74,12 @@ def tile_name(rows: int, lanes: int, vectors: int) -> str:
     return f"tile{rows}x{vectors}x{lanes}"
 
 
-def tile_text(element: str, size: int, rows: int, lanes: int, vectors: int, turned: bool, by_lane: bool) -> str:
+def tile_text(element: str, size: int, rows: int, lanes: int, vectors: int, transposed: bool, by_lane: bool) -> str:
     """One tile of results; strides in bytes."""
     w = Writer(tile_name(rows, lanes, vectors), [*TILE, (element, "alpha"), (element, "beta")], "internal ")
     vector = f"<{lanes} x {element}>" if lanes > 1 else element
     zero = Reg("zeroinitializer" if lanes > 1 else "0.0", vector)
-    lines = [w["a"] if r == 0 or turned else w.at(w["a"], w.mul(w["lda"], r), "i8") for r in range(rows)]
+    lines = [w["a"] if r == 0 or transposed else w.at(w["a"], w.mul(w["lda"], r), "i8") for r in range(rows)]
     group = 16 // size    # elements of a 16-byte vector, whose lanes multiply-add can take
 
     def multiply(sums: list[Reg], row: Reg, factors: list[Reg]) -> list[Reg]:
@@ -94,12 +94,12 @@ def tile_text(element: str, size: int, rows: int, lanes: int, vectors: int, turn
         """k from start to stop, `length` values at a time."""
         with w.loop(start, stop, length, carry=[*sums, row]) as l:
             now, here = l.carry[:-1], l.carry[-1]
-            held = left_vectors(w, lines, element, l.i, length, rows, turned, group) if length > 1 or (turned and by_lane and lanes == group and rows % group == 0) else None
+            held = left_vectors(w, lines, element, l.i, length, rows, transposed, group) if length > 1 or (transposed and by_lane and lanes == group and rows % group == 0) else None
             for u in range(length):
                 if held is None:
-                    place = w.mul(l.i, w["lda"]) if turned else w.mul(l.i, size)
-                    factors = [broadcast(w.at(w.at(lines[r], place, "i8"), r if turned else 0, element)) for r in range(rows)]
-                elif turned:
+                    place = w.mul(l.i, w["lda"]) if transposed else w.mul(l.i, size)
+                    factors = [broadcast(w.at(w.at(lines[r], place, "i8"), r if transposed else 0, element)) for r in range(rows)]
+                elif transposed:
                     factors = [w.lane(held[r // group], r % group, group) for r in range(rows)]
                 else:
                     factors = [w.lane(held[r], u, group) for r in range(rows)]
@@ -110,7 +110,7 @@ def tile_text(element: str, size: int, rows: int, lanes: int, vectors: int, turn
 
     sums, row = [zero] * (rows * vectors), w["b"]
     done: Reg | int = 0
-    if by_lane and lanes == group and not turned:
+    if by_lane and lanes == group and not transposed:
         done = w.sub(w["k"], w.rem(w["k"], group))
         sums, row = steps(0, done, sums, row, group)
     sums, row = steps(done, w["k"], sums, row, 1)
@@ -118,11 +118,11 @@ def tile_text(element: str, size: int, rows: int, lanes: int, vectors: int, turn
     return w.text()
 
 
-def left_vectors(w: Writer, lines: list[Reg], element: str, k: Reg, length: int, rows: int, turned: bool, group: int) -> list[Reg]:
+def left_vectors(w: Writer, lines: list[Reg], element: str, k: Reg, length: int, rows: int, transposed: bool, group: int) -> list[Reg]:
     """Elements of the left operand as 16-byte vectors: along k of every row, or along the rows of one k."""
     kind = f"<{group} x {element}>"
     align = 16 // group
-    if turned:
+    if transposed:
         base = w.at(lines[0], w.mul(k, w["lda"]), "i8")
         return [w.load(kind, w.at(base, first, element), align) for first in range(0, rows, group)]
     return [w.load(kind, w.at(line, k, element), align) for line in lines]
@@ -142,9 +142,9 @@ def write_tile(w: Writer, sums: list[Reg], element: str, size: int, lanes: int, 
             w.store(value, place, size)
 
 
-def driver_text(element: str, size: int, row_tiles: tuple[int, ...], widths: list[tuple[int, int]], turned: bool) -> str:
+def driver_text(element: str, size: int, row_tiles: tuple[int, ...], widths: list[tuple[int, int]], transposed: bool) -> str:
     """All tiles of all matrices: rows outside, so that a strip of the left operand stays in the first-level cache."""
-    w = Writer(f"panel_product_{int(turned)}", ABI)
+    w = Writer(f"panel_product_{int(transposed)}", ABI)
     p = {name: w.load("i64", w.at(w["params"], k, "i64"), 8) for k, name in enumerate(PARAMS)}
     a, b, c, d = (w.load("ptr", w.at(w["ptrs"], k, "ptr"), 8) for k in range(4))
     scales = []
@@ -158,7 +158,7 @@ def driver_text(element: str, size: int, row_tiles: tuple[int, ...], widths: lis
         for rows in row_tiles:
             past = p["m"] if rows == 1 else w.sub(p["m"], w.rem(p["m"], rows))
             with w.loop(first, past, rows) as i:
-                left = w.at(bases[0], w.mul(i.i, size if turned else lda), "i8")
+                left = w.at(bases[0], w.mul(i.i, size if transposed else lda), "i8")
                 line, addend = w.at(bases[2], w.mul(i.i, ldc), "i8"), w.at(bases[3], w.mul(i.i, ldd), "i8")
                 start: Reg | int = 0
                 for lanes, vectors in widths:

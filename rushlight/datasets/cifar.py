@@ -87,12 +87,12 @@ def _read_pickle(path: Path) -> dict:
 
 def _images_of(content: dict, path: Path) -> Tensor:
     try:
-        made = content["data"].to_tensor()
-        if made.ndim != 2 or made.size(1) != _PIXELS:
-            raise ValueError(f"an array of shape {tuple(made.shape)}, (images, {_PIXELS}) expected")
+        result = content["data"].to_tensor()
+        if result.ndim != 2 or result.size(1) != _PIXELS:
+            raise ValueError(f"an array of shape {tuple(result.shape)}, (images, {_PIXELS}) expected")
     except Exception as e:
         raise RuntimeError(f"CIFAR: {path} has no images: {e or type(e).__name__}") from None
-    return made
+    return result
 
 
 def _labels_of(content: dict, key: str, path: Path) -> Tensor:

@@ -36,10 +36,10 @@ def _in_our_order(content: bytearray, start: int, width: int) -> bytearray:
     """The elements in this machine's byte order."""
     if width == 1 or sys.byteorder == "big":
         return content[start:]
-    made = bytearray(len(content) - start)
+    result = bytearray(len(content) - start)
     for k in range(width):
-        made[k::width] = content[start + width - 1 - k :: width]
-    return made
+        result[k::width] = content[start + width - 1 - k :: width]
+    return result
 
 
 def read_idx(path: str | Path) -> Tensor:
@@ -87,10 +87,10 @@ class MNIST(PairedDataset):
         # Some copies are unpacked under a name with a dot where the authors have a dash.
         names = tuple(base + end for base in (name, name.replace("-idx", ".idx")) for end in ("", ".gz"))
         path = find_file(self.root, ("raw", f"{type(self).__name__}/raw"), names)
-        made = read_idx(path)
-        if made.ndim != ndim or made.dtype is not uint8:
-            raise RuntimeError(f"{type(self).__name__}: {path} holds {made.dtype} of {made.ndim} dims, bytes of {ndim} expected")
-        return made
+        result = read_idx(path)
+        if result.ndim != ndim or result.dtype is not uint8:
+            raise RuntimeError(f"{type(self).__name__}: {path} holds {result.dtype} of {result.ndim} dims, bytes of {ndim} expected")
+        return result
 
 
 class FashionMNIST(MNIST):

@@ -97,9 +97,9 @@ def kept_cast(parameter: Tensor, dtype: Any) -> Tensor:
     known = state.casts.get(key)
     if known is not None and known[0] is parameter and known[1] == parameter._version:
         return known[2]
-    made = parameter.to(dtype)
-    state.casts[key] = (parameter, parameter._version, made)
-    return made
+    result = parameter.to(dtype)
+    state.casts[key] = (parameter, parameter._version, result)
+    return result
 
 
 def widest(args: tuple, lower: Any) -> Any:
@@ -303,14 +303,14 @@ def _former(name: str, replacement: str, function: Callable) -> Callable:
 
 
 def _former_functions() -> dict[str, Callable]:
-    made = {}
+    result = {}
     for word, device in (("cpu", "cpu"), ("xla", "xla"), ("ipu", "ipu"), ("gpu", "cuda")):
-        made[f"get_autocast_{word}_dtype"] = (f"torch.get_autocast_dtype('{device}')", lambda d=device: get_autocast_dtype(d))
-        made[f"set_autocast_{word}_dtype"] = (f"torch.set_autocast_dtype('{device}', dtype)", lambda dtype, d=device: set_autocast_dtype(d, dtype))
+        result[f"get_autocast_{word}_dtype"] = (f"torch.get_autocast_dtype('{device}')", lambda d=device: get_autocast_dtype(d))
+        result[f"set_autocast_{word}_dtype"] = (f"torch.set_autocast_dtype('{device}', dtype)", lambda dtype, d=device: set_autocast_dtype(d, dtype))
         if word != "gpu":
-            made[f"is_autocast_{word}_enabled"] = (f"torch.is_autocast_enabled('{device}')", lambda d=device: is_autocast_enabled(d))
-            made[f"set_autocast_{word}_enabled"] = (f"torch.set_autocast_enabled('{device}', enabled)", lambda on, d=device: set_autocast_enabled(d, on))
-    return {name: _former(name, replacement, function) for name, (replacement, function) in made.items()}
+            result[f"is_autocast_{word}_enabled"] = (f"torch.is_autocast_enabled('{device}')", lambda d=device: is_autocast_enabled(d))
+            result[f"set_autocast_{word}_enabled"] = (f"torch.set_autocast_enabled('{device}', enabled)", lambda on, d=device: set_autocast_enabled(d, on))
+    return {name: _former(name, replacement, function) for name, (replacement, function) in result.items()}
 
 
 FORMER = _former_functions()

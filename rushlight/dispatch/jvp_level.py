@@ -25,8 +25,8 @@ from .grad_level import check_target
 def interpret(level: levels.JvpLevel, overload: Any, args: tuple, tensors: list[Any]) -> Any:
     """One call at a jvp level."""
     if is_differentiated_body(overload) or isinstance(overload.definition, Opaque) or (isinstance(overload.definition, Fused) and len(overload.definition.spec.returns) > 1):
-        made = body_of(overload)(*args)
-        return made if level.is_ambient else levels.map_tensors(lambda t: levels.dual(level, t) if behind(t, level) is None else t, made)
+        result = body_of(overload)(*args)
+        return result if level.is_ambient else levels.map_tensors(lambda t: levels.dual(level, t) if behind(t, level) is None else t, result)
     if (overload.inplace or level.is_ambient) and all(behind(t, level) is None for t in tensors):
         return levels.below(level, overload.call, *args)
     if overload.inplace and behind(args[0], level) is None:
@@ -197,8 +197,8 @@ def transposed(overload: Any, values: tuple, places: list, outs: list[Any]) -> l
             pairs = [(p, levels.track(level, t)) for p, (_, _, t) in zip(pulled, places, strict=True) if p is not None and p.requires_grad]
             if pairs:
                 pairs = [(p, t if p.shape == t.shape else t.expand(p.shape)) for p, t in pairs]
-                made = grad([p for p, _ in pairs], [weights[k] for k in followed], [as_type(t, p) for p, t in pairs], create_graph=True, allow_unused=True)
-                for k, m in zip(followed, made, strict=True):
+                result = grad([p for p, _ in pairs], [weights[k] for k in followed], [as_type(t, p) for p, t in pairs], create_graph=True, allow_unused=True)
+                for k, m in zip(followed, result, strict=True):
                     answer[k] = None if m is None else levels.lowered(m, level)
     finally:
         _C._set_grad_enabled(before)
@@ -218,8 +218,8 @@ def reverse(level: levels.GradLevel, overload: Any, values: tuple, places: list,
     def shown(i: int, k: int | None, t: Any) -> Any:
         if not isinstance(t, _C.Tensor):
             return t
-        made = levels.track(level, t)
-        return made.requires_grad_() if (i, k) in marked else made
+        result = levels.track(level, t)
+        return result.requires_grad_() if (i, k) in marked else result
 
     args = [[shown(i, k, t) for k, t in enumerate(a)] if isinstance(a, (list, tuple)) and any(isinstance(t, _C.Tensor) for t in a) else shown(i, None, a) for i, a in enumerate(values)]
     saved = definition.saved_names()
@@ -228,14 +228,14 @@ def reverse(level: levels.GradLevel, overload: Any, values: tuple, places: list,
         results = [levels.track(level, o) if isinstance(o, _C.Tensor) else o for o in outs]
         kept.append(results[0] if len(outs) == 1 else tuple(results))
     g = weights[0] if len(outs) == 1 else tuple(weights.get(k) for k in range(len(outs)))
-    made = overload.vjp(g, *kept)
+    result = overload.vjp(g, *kept)
     tensor_params = [i for i, p in enumerate(definition.spec.params) if p.is_tensor]
-    if not isinstance(made, dict):
-        made = made if isinstance(made, tuple) and len(made) == len(tensor_params) else (made,)
-        made = {definition.spec.params[i].name: m for i, m in zip(tensor_params, made, strict=False)}
+    if not isinstance(result, dict):
+        result = result if isinstance(result, tuple) and len(result) == len(tensor_params) else (result,)
+        result = {definition.spec.params[i].name: m for i, m in zip(tensor_params, result, strict=False)}
     found = []
     for i, k, _ in places:
-        answer = made.get(definition.spec.params[i].name)
+        answer = result.get(definition.spec.params[i].name)
         found.append(answer if k is None or answer is None else answer[k])
     return found
 

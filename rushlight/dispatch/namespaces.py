@@ -144,12 +144,12 @@ def _split(overload: Any) -> tuple[str, str]:
 def _labels(overloads: list[Any]) -> list[str]:
     """Names of the overloads of one op; those of one name are numbered."""
     seen: dict[str, int] = {}
-    made = []
+    result = []
     for o in overloads:
         name = o.definition.spec.overload or "default"
-        made.append(f"{name}_{seen[name]}" if name in seen else name)
+        result.append(f"{name}_{seen[name]}" if name in seen else name)
         seen[name] = seen.get(name, 0) + 1
-    return made
+    return result
 
 
 def _label(overload: Any) -> str:

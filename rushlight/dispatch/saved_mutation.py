@@ -33,9 +33,9 @@ class _AllowMutationOnSavedContext:
         self.is_over = False
 
     def pack(self, tensor: Any) -> _Saved:
-        made = _Saved(tensor)
-        self.saved.setdefault(tensor.untyped_storage()._cdata, weakref.WeakSet()).add(made)
-        return made
+        result = _Saved(tensor)
+        self.saved.setdefault(tensor.untyped_storage()._cdata, weakref.WeakSet()).add(result)
+        return result
 
     def unpack(self, saved: _Saved) -> Any:
         if self.is_over:

@@ -45,10 +45,10 @@ def custom_rule(level: VmapLevel, overload: Any, args: tuple) -> Any:
     pairs = [taken_apart(a) for a in args]
     positional = [v for p, (v, _) in zip(params, pairs, strict=True) if not p.keyword_only]
     named = {p.name: v for p, (v, _) in zip(params, pairs, strict=True) if p.keyword_only}
-    made = overload.definition.vmap_rule(VmapInfo(level.batch_size, level.randomness), tuple(d for _, d in pairs), *positional, **named)
-    if not isinstance(made, tuple) or len(made) != 2:
-        raise RuntimeError(f"{overload.name}: its vmap rule must return (output, out_dims), got {type(made).__name__}")
-    return with_dims(level, *made, overload.name)
+    result = overload.definition.vmap_rule(VmapInfo(level.batch_size, level.randomness), tuple(d for _, d in pairs), *positional, **named)
+    if not isinstance(result, tuple) or len(result) != 2:
+        raise RuntimeError(f"{overload.name}: its vmap rule must return (output, out_dims), got {type(result).__name__}")
+    return with_dims(level, *result, overload.name)
 
 
 def draws(level: VmapLevel, overload: Any, args: tuple, is_batched: bool) -> Any:

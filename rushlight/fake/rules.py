@@ -43,8 +43,8 @@ def _results(overload: Any, args: tuple) -> list[Layout] | None:
             layout = _own(args[0]) if plan is not True and not plan.out_dtypes else _pointwise(overload, args)
             return [layout] * max(1, definition.num_results())
     if hasattr(definition, "geometry"):
-        made = definition.geometry(*args)
-        return [_viewed(args[0], g.sizes, g.strides, g.offset, g.dtype) for g in (made if isinstance(made, list) else [made])]
+        result = definition.geometry(*args)
+        return [_viewed(args[0], g.sizes, g.strides, g.offset, g.dtype) for g in (result if isinstance(result, list) else [result])]
     if definition.kind == KIND_PLANNED:
         plan = definition.plan(args)
         if plan is not None and hasattr(plan, "outputs"):
@@ -57,8 +57,8 @@ def _results(overload: Any, args: tuple) -> list[Layout] | None:
 
 def _from_body(definition: Any, args: tuple) -> list[Layout] | None:
     """The layouts a body in Python gives, run on the fake tensors themselves: each step of it is a call with a rule, or asks for numbers and leaves guards."""
-    made = definition.run(*args)
-    results = [r for r in (made if isinstance(made, (tuple, list)) else (made,)) if isinstance(r, _C.Tensor)]
+    result = definition.run(*args)
+    results = [r for r in (result if isinstance(result, (tuple, list)) else (result,)) if isinstance(r, _C.Tensor)]
     return [_own(r) for r in results] if all(hasattr(r, "symbolic") for r in results) else None      # a bare tensor: the core made it from hints
 
 

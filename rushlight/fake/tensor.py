@@ -257,8 +257,8 @@ class FakeTensorMode(TorchDispatchMode):
         symbolic = None
         if not static and self.shape_env is not None:
             symbolic = self.symbols_for(tensor, dynamic_dims, symbolic_context, str(source or f"input{len(self.shape_env.inputs)}"))
-        made = self.wrap(bare, tensor.device, symbolic)
-        return made.requires_grad_() if tensor.requires_grad else made
+        result = self.wrap(bare, tensor.device, symbolic)
+        return result.requires_grad_() if tensor.requires_grad else result
 
     def symbols_for(self, tensor: Tensor, dynamic_dims: Sequence[int] | None, context: Any, source: str) -> tuple | None:
         """Symbolic sizes and strides of a tensor that is an input; None where its sizes all stay numbers."""
@@ -278,10 +278,10 @@ class FakeTensorMode(TorchDispatchMode):
 
     def wrap(self, bare: Tensor, device: Any, symbolic: tuple | None, extent: Any = None) -> FakeTensor:
         """A `meta` tensor as a fake one; `extent` is the length of its storage where that is not its own."""
-        made = _C.shallow_copy(bare, True, FakeTensor)
-        made.fake_device, made.fake_mode, made.symbolic = device, self, symbolic
-        made.extent = extent if extent is not None or symbolic is None else math.prod(symbolic[0]) * bare.itemsize
-        return made
+        result = _C.shallow_copy(bare, True, FakeTensor)
+        result.fake_device, result.fake_mode, result.symbolic = device, self, symbolic
+        result.extent = extent if extent is not None or symbolic is None else math.prod(symbolic[0]) * bare.itemsize
+        return result
 
     # --- calls -----------------------------------------------------------------------------------------------------------
 
@@ -294,7 +294,7 @@ class FakeTensorMode(TorchDispatchMode):
         device, bound = self.device_of(overload, bound)
         bound = tuple(self.admitted(overload, a) for a in bound)
         if isinstance(overload.definition, Composite):   # one with a derivative of its own: its body has the shapes
-            return self.dressed(overload.definition.run(*bound), None, device, ())
+            return self.wrapped(overload.definition.run(*bound), None, device, ())
         is_symbolic = any(_is_symbolic(a) for a in bound)
         hidden = is_symbolic and any(_is_unbacked(a) for a in bound)
         before, _planning.active = _planning.active, True
@@ -319,15 +319,15 @@ class FakeTensorMode(TorchDispatchMode):
                 _pin(bound)
             return bound[0]
         through = next((a for a, b in zip(bound, bare, strict=True) if b is result and isinstance(a, FakeTensor)), None)
-        return self.dressed(result, shapes, device, bound, overload.is_view) if through is None else through
+        return self.wrapped(result, shapes, device, bound, overload.is_view) if through is None else through
 
     def from_body(self, definition: Any, bound: tuple) -> Any:
         """What a body in Python makes of fake tensors; None where it has none, or sizes from elements are not wanted."""
         wanted = self.shape_env is not None and self.shape_env.allow_dynamic_output_shape_ops
         if not wanted or type(definition).run in (OpDefinition.run, Extern.run):
             return None
-        made = definition.run(*bound)
-        return made if all(isinstance(t, FakeTensor) for t in _tensors((made,), {})) else None
+        result = definition.run(*bound)
+        return result if all(isinstance(t, FakeTensor) for t in _tensors((result,), {})) else None
 
     def with_hidden_size(self, definition: Any, bound: tuple, device: Any) -> Any:
         """Results with a size that only elements can tell: the definition says where it goes."""
@@ -347,11 +347,11 @@ class FakeTensorMode(TorchDispatchMode):
         if known is not None and known[0] == t._version:
             return known[1]
         env: Any = self.shape_env
-        made = env.create_unbacked_symbool() if t.dtype is _C.bool else env.create_unbacked_symfloat() if t.dtype.is_floating_point else env.create_unbacked_symint()
-        t.element = t._version, made
+        result = env.create_unbacked_symbool() if t.dtype is _C.bool else env.create_unbacked_symfloat() if t.dtype.is_floating_point else env.create_unbacked_symint()
+        t.element = t._version, result
         if self.on_scalar is not None:
-            self.on_scalar(t, made)
-        return made
+            self.on_scalar(t, result)
+        return result
 
     def device_of(self, overload: Any, args: tuple) -> tuple[Any, tuple]:
         """The device of the results; an explicit `device` argument becomes `meta` for the call itself."""
@@ -380,7 +380,7 @@ class FakeTensorMode(TorchDispatchMode):
         raise UnsupportedFakeTensorException(
             f"{overload.name}: a real tensor {list(a.shape)} met fake ones. Convert it with FakeTensorMode.from_tensor, or pass allow_non_fake_inputs=True to the mode.")
 
-    def dressed(self, result: Any, shapes: list | None, device: Any, args: tuple, is_view: bool = False) -> Any:
+    def wrapped(self, result: Any, shapes: list | None, device: Any, args: tuple, is_view: bool = False) -> Any:
         """The results as fake tensors, with symbolic sizes where the rule gave them."""
         at = 0
         shared = args[0].extent if is_view and args and isinstance(args[0], FakeTensor) else None     # a view's storage is its source's
@@ -411,9 +411,9 @@ class FakeTensorMode(TorchDispatchMode):
 def _symbolic_strides(sizes: Sequence[Any], hints: Sequence[int], strides: Sequence[int]) -> tuple:
     """Strides of an input in symbols, where it is dense in some order of dims; those of a layout with gaps stay numbers."""
     order = sorted(range(len(sizes)), key=lambda d: (strides[d], hints[d] != 1, -d))
-    made = geometry.dense_like(sizes, order)
+    result = geometry.dense_like(sizes, order)
     dense = geometry.dense_like(hints, order)
-    return made if all(a == b or n == 1 for a, b, n in zip(dense, strides, hints, strict=True)) else tuple(strides)
+    return result if all(a == b or n == 1 for a, b, n in zip(dense, strides, hints, strict=True)) else tuple(strides)
 
 
 def _matches(rule: tuple, r: Tensor) -> bool:

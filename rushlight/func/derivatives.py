@@ -89,11 +89,11 @@ def check_outputs(name: str, flat: list[Any]) -> None:
 def gradients(outputs: list[Any], inputs: list[Any], weights: list[Any] | None) -> list[Any]:
     """Gradients with zeros where nothing is connected; differentiable again."""
     pairs = [(o, None if weights is None else w) for o, w in zip(outputs, weights or outputs, strict=True) if o.requires_grad]
-    made: tuple = (None,) * len(inputs)
+    result: tuple = (None,) * len(inputs)
     if pairs:
         given = [find_op("ones_like")(o) if w is None else w for o, w in pairs]
-        made = autograd_grad([o for o, _ in pairs], inputs, given, retain_graph=True, create_graph=True, allow_unused=True)
-    return [find_op("zeros_like")(x) if g is None else g for g, x in zip(made, inputs, strict=True)]
+        result = autograd_grad([o for o, _ in pairs], inputs, given, retain_graph=True, create_graph=True, allow_unused=True)
+    return [find_op("zeros_like")(x) if g is None else g for g, x in zip(result, inputs, strict=True)]
 
 
 class enabled:  # noqa: N801 - reads as a context
@@ -142,8 +142,8 @@ def grad(func: Callable, argnums: Argnums = 0, has_aux: bool = False) -> Callabl
 
     @functools.wraps(func, updated=())
     def wrapped(*args: Any, **kwargs: Any) -> Any:
-        made, value = both(*args, **kwargs)
-        return (made, value[1]) if has_aux else made
+        result, value = both(*args, **kwargs)
+        return (result, value[1]) if has_aux else result
 
     return wrapped
 
@@ -176,8 +176,8 @@ def vjp_by(func: Callable, primals: tuple, argnums: Argnums, has_aux: bool) -> t
         weights, weight_spec = tree_flatten(given)
         if weight_spec != out_spec:
             raise RuntimeError(f"vjp: expected the cotangents to have the structure of the output ({len(outputs)} tensors), got {len(weights)}")
-        made = pull_back(level, outputs, inputs, weights)
-        tree = tree_unflatten(made, spec)
+        result = pull_back(level, outputs, inputs, weights)
+        tree = tree_unflatten(result, spec)
         return tree[0] if many and len(tree) == 1 else tree
 
     value = tree_unflatten([levels.lowered(o, level) for o in outputs], out_spec)
@@ -188,8 +188,8 @@ def pull_back(level: GradLevel, outputs: list[Any], inputs: list[Any], weights: 
     """Gradients of a recorded computation; its level is opened again, on top of those open now."""
     again = levels.Reopened(level)
     with again, enabled():
-        made = gradients(outputs, inputs, [levels.track(level, w) for w in weights])
-    return [levels.lowered(g, level) for g in made]
+        result = gradients(outputs, inputs, [levels.track(level, w) for w in weights])
+    return [levels.lowered(g, level) for g in result]
 
 
 def jacrev(func: Callable, argnums: Argnums = 0, *, has_aux: bool = False, chunk_size: int | None = None, _preallocate_and_copy: bool = False) -> Callable:
@@ -259,8 +259,8 @@ def jvp(func: Callable, primals: tuple, tangents: tuple, *, strict: bool = False
         check_outputs("jvp", outputs)
     values = [levels.lowered(o, level) for o in outputs]
     pushed = [tangent_of(level, o, v, strict) for o, v in zip(outputs, values, strict=True)]
-    made = (tree_unflatten(values, out_spec), tree_unflatten(pushed, out_spec))
-    return (*made, lower(level, aux)) if has_aux else made
+    result = (tree_unflatten(values, out_spec), tree_unflatten(pushed, out_spec))
+    return (*result, lower(level, aux)) if has_aux else result
 
 
 def dual_input(level: JvpLevel, p: Any, t: Any) -> Any:
@@ -322,15 +322,15 @@ def jacfwd(func: Callable, argnums: Argnums = 0, has_aux: bool = False, *, chunk
 def standard_basis(flat: list[Any], sizes: list[int]) -> list[Any]:
     """For every input, the part that is its own of the unit vectors of the joint space: [total, *shape]."""
     total = sum(sizes)
-    made, start = [], 0
+    result, start = [], 0
     for x, n in zip(flat, sizes, strict=True):
         if not isinstance(x, _C.Tensor):
             raise ValueError(f"jacfwd: expected the arguments to differentiate by to hold only tensors, got {type(x).__name__}")
         block = find_op("zeros")((total, n), dtype=x.dtype, device=x.device)
         block.diagonal(-start).fill_(1)
-        made.append(block.reshape((total, *x.shape)))
+        result.append(block.reshape((total, *x.shape)))
         start += n
-    return made
+    return result
 
 
 def hessian(func: Callable, argnums: Argnums = 0) -> Callable:
@@ -352,8 +352,8 @@ def linearize(func: Callable, *primals: Any) -> tuple[Any, Callable]:
     zeros = [find_op("zeros_like")(o) for o in outputs]
 
     def pulled(*weights: Any) -> Any:
-        made = pull(tree_unflatten(list(weights), out_spec))
-        return tuple(tree_flatten(made)[0])
+        result = pull(tree_unflatten(list(weights), out_spec))
+        return tuple(tree_flatten(result)[0])
 
     _, push = vjp(pulled, *zeros)
 
@@ -364,7 +364,7 @@ def linearize(func: Callable, *primals: Any) -> tuple[Any, Callable]:
         for p, t in zip(flat, directions, strict=True):
             if p.shape != t.shape or p.dtype is not t.dtype:
                 raise RuntimeError(f"linearize: expected a tangent of shape {tuple(p.shape)} and dtype {p.dtype}, got {tuple(t.shape)} and {t.dtype}")
-        made = push(tuple(directions))
-        return tree_unflatten(list(made) if isinstance(made, tuple) else [made], out_spec)
+        result = push(tuple(directions))
+        return tree_unflatten(list(result) if isinstance(result, tuple) else [result], out_spec)
 
     return output, jvp_fn

@@ -28,18 +28,18 @@ def functionalize(func: Callable, *, remove: str = MUTATIONS) -> Callable:
 
         def copied(t: Any) -> Any:
             if id(t) not in copies:
-                made = t.clone()
-                copies[id(t)] = (t, made, made._version)
+                result = t.clone()
+                copies[id(t)] = (t, result, result._version)
             return copies[id(t)][1]
 
-        made = func(*tree_map_only(_C.Tensor, copied, args), **tree_map_only(_C.Tensor, copied, kwargs))
+        result = func(*tree_map_only(_C.Tensor, copied, args), **tree_map_only(_C.Tensor, copied, kwargs))
         originals = {}
         for original, copy, version in copies.values():
             if copy._version != version:
                 original.copy_(copy)
             originals[id(copy)] = original
         if remove == BOTH:
-            return tree_map_only(_C.Tensor, lambda t: originals[id(t)] if id(t) in originals else t.clone() if t._is_view() else t, made)
-        return tree_map_only(_C.Tensor, lambda t: originals.get(id(t), t), made)
+            return tree_map_only(_C.Tensor, lambda t: originals[id(t)] if id(t) in originals else t.clone() if t._is_view() else t, result)
+        return tree_map_only(_C.Tensor, lambda t: originals.get(id(t), t), result)
 
     return wrapped

@@ -61,13 +61,13 @@ def _groups(side: str, pattern: str) -> list[list[str]]:
 
 def _spread(side: list[list[str]], names: dict[str, list[str]]) -> list[list[str]]:
     """The side with every dim that `...` stands for."""
-    made: list[list[str]] = []
+    result: list[list[str]] = []
     for group in side:
         if group == ["..."]:
-            made += [[name] for name in names["..."]]
+            result += [[name] for name in names["..."]]
         else:
-            made.append([part for name in group for part in (names["..."] if name == "..." else [name])])
-    return made
+            result.append([part for name in group for part in (names["..."] if name == "..." else [name])])
+    return result
 
 
 def _sizes(left: list[list[str]], shape: Any, given: dict[str, int], pattern: str) -> dict[str, int]:

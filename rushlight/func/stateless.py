@@ -43,13 +43,13 @@ def merged(dicts: Any) -> dict[str, Any]:
         return dict(dicts)
     if not isinstance(dicts, Sequence) or not all(isinstance(d, Mapping) for d in dicts):
         raise ValueError(f"functional_call: expected parameter_and_buffer_dicts to be a dict, or a list or tuple of dicts, got {type(dicts).__name__}")
-    made: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     for d in dicts:
-        again = [name for name in d if name in made]
+        again = [name for name in d if name in result]
         if again:
             raise ValueError(f"functional_call: {again[0]!r} appears in multiple dictionaries; the key order is ambiguous")
-        made.update(d)
-    return made
+        result.update(d)
+    return result
 
 
 def named_tensors(module: Any) -> dict[str, Any]:
@@ -74,15 +74,15 @@ def with_ties(module: Any, given: dict[str, Any]) -> dict[str, Any]:
     by_tensor: dict[int, list[str]] = {}
     for name, t in named_tensors(module).items():
         by_tensor.setdefault(id(t), []).append(name)
-    made = dict(given)
+    result = dict(given)
     for names in by_tensor.values():
         chosen = [n for n in names if n in given]
         if not chosen:
             continue
         if any(given[n] is not given[chosen[0]] for n in chosen[1:]):
             raise ValueError(f"functional_call got multiple values for keys {sorted(names)}, which are tied. Consider using tie_weights=False")
-        made.update(dict.fromkeys(names, given[chosen[0]]))
-    return made
+        result.update(dict.fromkeys(names, given[chosen[0]]))
+    return result
 
 
 @contextmanager

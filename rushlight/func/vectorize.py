@@ -119,8 +119,8 @@ def run_batch(func: Callable, size: int, dims: list, flat_args: list, spec: Tree
     level = VmapLevel(size, randomness)
     with levels.opened(level):
         inner = [a if d is None else levels.batch(level, a, d) for a, d in zip(flat_args, dims, strict=True)]
-        made = func(*tree_unflatten(inner, spec), **kwargs)
-    return unwrap_results(level, func, made, out_dims)
+        result = func(*tree_unflatten(inner, spec), **kwargs)
+    return unwrap_results(level, func, result, out_dims)
 
 
 def unwrap_results(level: VmapLevel, func: Callable, made: Any, out_dims: Any) -> Any:
@@ -165,8 +165,8 @@ def in_chunks(func: Callable, dims: list, chunk: int, spec: TreeSpec, out_dims: 
         if randomness == "same":   # every piece draws the same numbers
             state = _C.default_generator.get_state() if state is None else state
             _C.default_generator.set_state(state)
-        made = run_batch(func, length, dims, part, spec, out_dims, randomness, kwargs)
-        flat, out_spec = tree_flatten(made)
+        result = run_batch(func, length, dims, part, spec, out_dims, randomness, kwargs)
+        flat, out_spec = tree_flatten(result)
         pieces.append(flat)
     assert out_spec is not None
     where = broadcast_dims(out_dims, out_spec)

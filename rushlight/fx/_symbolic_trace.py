@@ -256,13 +256,13 @@ class Tracer(TracerBase):
         return flatten_fn
 
     def _numbered_placeholders(self, concrete_args: tuple) -> list[Proxy]:
-        made = []
+        result = []
         for i, concrete in enumerate(concrete_args):
             out = self.create_proxy("placeholder", f"input_{i}", (), {})
             if isinstance(concrete, PHBase) and concrete is not PH:
                 _transfer_attrs(concrete, out.node)
-            made.append(out)
-        return made
+            result.append(out)
+        return result
 
     def _proxy_placeholder(self, name: str, concrete_args: dict[str, Any] | None, signature: inspect.Signature, fn: Callable) -> Any:
         default: tuple = ()
@@ -355,10 +355,10 @@ class Tracer(TracerBase):
         patcher.patch_method(Module, "__call__", module_call, deduplicate=False)
 
     def __deepcopy__(self, memo: dict) -> Tracer:
-        made = type(self).__new__(type(self))
+        result = type(self).__new__(type(self))
         for key, value in self.__dict__.items():
-            made.__dict__[key] = copy.copy(value) if key == "_autowrap_search" else copy.deepcopy(value, memo)
-        return made
+            result.__dict__[key] = copy.copy(value) if key == "_autowrap_search" else copy.deepcopy(value, memo)
+        return result
 
 
 def _annotations(fn: Callable) -> dict[str, Any]:

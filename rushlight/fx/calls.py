@@ -62,10 +62,10 @@ def _with_out(name: str, kwargs: dict[str, Any]) -> dict[str, Any]:
     """`out` where PyTorch's function lists it."""
     if name not in _OUT_IN_PYTHON:
         return kwargs
-    made: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     for key, value in kwargs.items():
         if key == _OUT_IN_PYTHON[name]:
-            made["out"] = None
-        made[key] = value
-    made.setdefault("out", None)
-    return made
+            result["out"] = None
+        result[key] = value
+    result.setdefault("out", None)
+    return result

@@ -160,21 +160,21 @@ class Graph:
 
     def node_copy(self, node: Node, arg_transform: Callable[[Node], Any] = lambda x: x) -> Node:
         """Copy a node here; `arg_transform` maps its arguments to nodes of this graph."""
-        made = self.create_node(node.op, node.target, map_arg(node.args, arg_transform), map_arg(node.kwargs, arg_transform), node.name, node.type)
-        made.meta = copy.copy(node.meta)
-        return made
+        result = self.create_node(node.op, node.target, map_arg(node.args, arg_transform), map_arg(node.kwargs, arg_transform), node.name, node.type)
+        result.meta = copy.copy(node.meta)
+        return result
 
     def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Graph:
-        made = Graph(tracer_cls=self._tracer_cls)
+        result = Graph(tracer_cls=self._tracer_cls)
         memo = {} if memo is None else memo
         values: dict[Node, Node] = {}
-        copied = made.graph_copy(self, values, return_output_node=True)
+        copied = result.graph_copy(self, values, return_output_node=True)
         memo.update((id(old), new) for old, new in values.items())
-        made._codegen = copy.deepcopy(self._codegen)
+        result._codegen = copy.deepcopy(self._codegen)
         if copied is not None:
             value, old = copied
-            made.output(value, type_expr=old.type).meta = copy.copy(old.meta)
-        return made
+            result.output(value, type_expr=old.type).meta = copy.copy(old.meta)
+        return result
 
     # --- making and erasing nodes -----------------------------------------------------------------------------------------------------
 

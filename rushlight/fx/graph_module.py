@@ -134,11 +134,11 @@ def reduce_package_graph_module(importer: Any, body: dict[Any, Any], generated_m
 def reduce_graph_module(body: dict[str, Any], graph: GraphRecord) -> Module:
     """A GraphModule from its attributes and the record of its graph."""
     name = body.pop("_graphmodule_cls_name", "GraphModule")
-    made = GraphModule(_CodeOnlyModule(body), rebuild(graph, body.get("_tracer_cls")), name)
+    result = GraphModule(_CodeOnlyModule(body), rebuild(graph, body.get("_tracer_cls")), name)
     for key, value in body.items():
-        if not hasattr(made, key):
-            setattr(made, key, value)
-    return made
+        if not hasattr(result, key):
+            setattr(result, key, value)
+    return result
 
 
 # --- the module -----------------------------------------------------------------------------------------------------------------------------------
@@ -209,13 +209,13 @@ class GraphModule(Module):
         codegen = self._graph._codegen
         if isinstance(codegen, _PyTreeCodeGen):
             self._in_spec, self._out_spec = codegen.pytree_info.in_spec, codegen.pytree_info.out_spec
-        made = self._graph.python_code(root_module="self")
-        self._code, self._lineno_map, self._prologue_start = made.src, made._lineno_map, made._prologue_start
-        type(self).forward = _forward_from_src(made.src, made.globals, self._graph._co_fields)
+        result = self._graph.python_code(root_module="self")
+        self._code, self._lineno_map, self._prologue_start = result.src, result._lineno_map, result._prologue_start
+        type(self).forward = _forward_from_src(result.src, result.globals, self._graph._co_fields)
         for child in self.children():
             if isinstance(child, GraphModule):
                 child.recompile()
-        return made
+        return result
 
     def print_readable(self, print_output: bool = True, include_stride: bool = False, include_device: bool = False, colored: bool = False, *,
                        fast_sympy_print: bool = False, expanded_def: bool = False, additional_meta: list[str] | None = None) -> str:  # fmt: skip
@@ -279,24 +279,24 @@ class GraphModule(Module):
         return GraphModule.__init__
 
     def __deepcopy__(self, memo: dict) -> GraphModule:
-        made = type(self).__new__(type(self))
-        memo[id(self)] = made
+        result = type(self).__new__(type(self))
+        memo[id(self)] = result
         body = _CodeOnlyModule(copy.deepcopy(self.__dict__, memo))
-        self._deepcopy_init()(made, body, body.__dict__["_graph"])
+        self._deepcopy_init()(result, body, body.__dict__["_graph"])
         for name in _KEPT_BY_DEEPCOPY:
             if name in self.__dict__:
-                setattr(made, name, copy.deepcopy(self.__dict__[name], memo))
-        made.meta = copy.deepcopy(getattr(self, "meta", {}), memo)
-        for name, value in made.meta.get(_USER_PRESERVED_ATTRIBUTES_KEY, {}).items():
-            setattr(made, name, value)
+                setattr(result, name, copy.deepcopy(self.__dict__[name], memo))
+        result.meta = copy.deepcopy(getattr(self, "meta", {}), memo)
+        for name, value in result.meta.get(_USER_PRESERVED_ATTRIBUTES_KEY, {}).items():
+            setattr(result, name, value)
         for hook in self._deepcopy_hooks:
-            hook(made)
-        return made
+            hook(result)
+        return result
 
     def __copy__(self) -> GraphModule:
-        made = GraphModule(self, self.graph)
-        made.meta = getattr(self, "meta", {})
-        return made
+        result = GraphModule(self, self.graph)
+        result.meta = getattr(self, "meta", {})
+        return result
 
     def to_folder(self, folder: str | PathLike, module_name: str = "FxModule") -> None:
         """Write a Python package that makes this module: source, state_dict, and pickles of children whose repr does not build them."""

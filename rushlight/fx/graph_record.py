@@ -71,13 +71,13 @@ def record(graph: Graph) -> GraphRecord:
 
 def rebuild(record: GraphRecord, tracer_cls: type | None = None) -> Graph:
     """The graph of a record."""
-    graph, made = Graph(tracer_cls=tracer_cls), []
+    graph, result = Graph(tracer_cls=tracer_cls), []
     for op, name, target, args, kwargs, kind, meta in record.nodes:
         found: str | Callable = target.find() if isinstance(target, NamedFunction) else target
-        args, kwargs = (_rebuild_arguments(a, made) for a in (args, kwargs))
+        args, kwargs = (_rebuild_arguments(a, result) for a in (args, kwargs))
         node = graph.create_node(op, found, args, kwargs, name, kind)
         node.meta.update(meta)
-        made.append(node)
+        result.append(node)
     graph._codegen, graph._co_fields = record.codegen, record.co_fields
     return graph
 

@@ -101,8 +101,8 @@ def _new_patcher() -> Iterator[_Patcher]:
     global current
     before, current = current, _Patcher()
     try:
-        with current as made:
-            yield made
+        with current as result:
+            yield result
     finally:
         current = before
 
@@ -142,9 +142,9 @@ def _create_wrapped_func(orig_fn: Callable) -> Callable:
         proxy = _find_proxy(args, kwargs)
         if proxy is None:
             return orig_fn(*args, **kwargs)
-        made = proxy.tracer.create_proxy("call_function", orig_fn, args, kwargs)
-        made.node.meta["is_wrapped"] = True
-        return made
+        result = proxy.tracer.create_proxy("call_function", orig_fn, args, kwargs)
+        result.node.meta["is_wrapped"] = True
+        return result
 
     return wrapped
 

@@ -160,13 +160,13 @@ class TracerBase:
     def _create_key(self, key: Any) -> Any:
         if isinstance(key, str):
             return key
-        made = self.create_arg(key)
+        result = self.create_arg(key)
 
         def refuse(node: Node) -> Any:
-            raise RuntimeError(f"a dictionary in the arguments has a Node in its key {made}: keys must be plain values")
+            raise RuntimeError(f"a dictionary in the arguments has a Node in its key {result}: keys must be plain values")
 
-        map_arg(made, refuse)
-        return made
+        map_arg(result, refuse)
+        return result
 
     def to_bool(self, obj: Proxy) -> bool:
         """Asked when the truth of a proxy is needed."""
@@ -294,10 +294,10 @@ class MetaProxy(Proxy):
     def __torch_function__(cls, orig_method: Any, types: Any, args: tuple | None = None, kwargs: dict[str, Any] | None = None) -> Any:
         first = next((a for a in args or () if isinstance(a, MetaProxy)), None)
         assert first is not None, "a MetaProxy was expected among the arguments"
-        made = super().__torch_function__(orig_method, types, args, kwargs)
+        result = super().__torch_function__(orig_method, types, args, kwargs)
         with first.fake_mode:
-            made.node.meta["val"] = orig_method(*[a.node.meta["val"] if isinstance(a, Proxy) else a for a in args or ()], **(kwargs or {}))
-        return MetaProxy(made.node, made.tracer, first.fake_mode)
+            result.node.meta["val"] = orig_method(*[a.node.meta["val"] if isinstance(a, Proxy) else a for a in args or ()], **(kwargs or {}))
+        return MetaProxy(result.node, result.tracer, first.fake_mode)
 
 
 class Attribute(Proxy):

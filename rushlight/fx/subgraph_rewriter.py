@@ -85,14 +85,14 @@ def _replace_one(gm: GraphModule, pattern: Graph, match: InternalMatch, replacem
         results = graph.graph_copy(replacement, values)
     results = (results,) if isinstance(results, Node) else tuple(results)
     assert len(results) == len(match.returning_nodes), f"the pattern has {len(match.returning_nodes)} results, its replacement {len(results)}"
-    made = [n for n in values.values() if not any(n is given for given in match.placeholder_nodes)]
+    result = [n for n in values.values() if not any(n is given for given in match.placeholder_nodes)]
     for old, new in zip(match.returning_nodes, results, strict=True):
         old.replace_all_uses_with(new)
         replaced[old] = new
     for node in reversed(pattern.nodes):
         if node.op not in ("placeholder", "output"):
             graph.erase_node(match.nodes_map[node])
-    return ReplacedPatterns(match.anchors[0], match.nodes_map, made)
+    return ReplacedPatterns(match.anchors[0], match.nodes_map, result)
 
 
 def _first_after(graph: Graph, results: list[Node]) -> Node:

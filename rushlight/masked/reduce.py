@@ -35,10 +35,10 @@ def sum(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None
 def prod(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Any:
     """The product over `dim`; 1 where nothing is left."""
     x = _wide(input, dtype)
-    made = filled(x, full_mask("masked.prod", x, mask), 1)
+    result = filled(x, full_mask("masked.prod", x, mask), 1)
     for d in sorted(dims_of("masked.prod", dim, x.ndim), reverse=True):
-        made = made.prod(d, bool(keepdim))
-    return made
+        result = result.prod(d, bool(keepdim))
+    return result
 
 
 def cumsum(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Any:
@@ -138,9 +138,9 @@ def _variance(name: str, input: Any, dim: Any, unbiased: Any, correction: Any, k
     spread = filled(x - kept.sum(dims, True) / count, seen, 0)
     size = find_op("real")(spread * spread.conj()) if x.dtype.is_complex else spread * spread
     count = _count(x, seen, dims, bool(keepdim)) - correction
-    made = size.sum(dims, bool(keepdim)) / count.clamp(min=0)
-    made = made.sqrt() if root else made
-    return made.to(x.dtype)   # complex for complex numbers, as PyTorch has it
+    result = size.sum(dims, bool(keepdim)) / count.clamp(min=0)
+    result = result.sqrt() if root else result
+    return result.to(x.dtype)   # complex for complex numbers, as PyTorch has it
 
 
 def var(input: Any, dim: Any = None, unbiased: bool | None = None, *, correction: float | None = None, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Any:

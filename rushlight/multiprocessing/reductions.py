@@ -34,9 +34,9 @@ class StorageWeakRef:
     @classmethod
     def from_weakref(cls, cdata: int) -> StorageWeakRef:
         """From a number another reference had."""
-        made = cls.__new__(cls)
-        made.cdata = cdata
-        return made
+        result = cls.__new__(cls)
+        result.cdata = cdata
+        return result
 
     def __hash__(self) -> int:
         return hash(self.cdata)

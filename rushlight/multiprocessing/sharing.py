@@ -51,9 +51,9 @@ def reduce_storage(storage: UntypedStorage) -> Any:
 def rebuild_tensor(cls: type, storage: UntypedStorage, metadata: tuple) -> Tensor:
     """A tensor over a storage that arrived."""
     dtype, offset, size, stride, requires_grad = metadata
-    made = empty((0,), None, dtype, "cpu")
-    made._set_storage(storage, offset, size, stride)
-    return made.requires_grad_() if requires_grad else made
+    result = empty((0,), None, dtype, "cpu")
+    result._set_storage(storage, offset, size, stride)
+    return result.requires_grad_() if requires_grad else result
 
 
 def reduce_tensor(tensor: Tensor) -> Any:

@@ -17,10 +17,10 @@ def factory_kwargs(kwargs: dict[str, Any] | None) -> dict[str, Any]:
     unknown = kwargs.keys() - {*_SIMPLE, "factory_kwargs"}
     if unknown:
         raise TypeError(f"unexpected kwargs {unknown}")
-    made = dict(kwargs.get("factory_kwargs", {}))
+    result = dict(kwargs.get("factory_kwargs", {}))
     for name in _SIMPLE:
         if name in kwargs:
-            if name in made:
+            if name in result:
                 raise TypeError(f"{name} is given twice: as an argument of its own and inside factory_kwargs")
-            made[name] = kwargs[name]
-    return made
+            result[name] = kwargs[name]
+    return result

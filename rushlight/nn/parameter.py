@@ -43,15 +43,15 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
         if data is None:
             data = _no_data()
         if type(data) is not Tensor and not issubclass(type(data), Parameter):
-            made = data.detach().requires_grad_(requires_grad)  # a tensor of a class of its own stays one
-            if type(made) is not type(data):
+            result = data.detach().requires_grad_(requires_grad)  # a tensor of a class of its own stays one
+            if type(result) is not type(data):
                 raise RuntimeError(f"Parameter: detach() of a {type(data).__name__} must return an "
-                                   f"instance of the same type, but it returned one of {type(made).__name__}.")  # fmt: skip
-            made._is_param = True
-            return made
-        made = _C.shallow_copy(data.detach(), True, cls)
-        made.requires_grad_(requires_grad)
-        return made
+                                   f"instance of the same type, but it returned one of {type(result).__name__}.")  # fmt: skip
+            result._is_param = True
+            return result
+        result = _C.shallow_copy(data.detach(), True, cls)
+        result.requires_grad_(requires_grad)
+        return result
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
         if id(self) not in memo:
@@ -80,10 +80,10 @@ class Buffer(Tensor, metaclass=_BufferMeta):
     def __new__(cls, data: Any = None, *, persistent: bool = True) -> Buffer:
         if data is None:
             data = _no_data()
-        made = _C.shallow_copy(data.detach(), True, cls)
-        made.persistent = persistent
-        made._is_buffer = True
-        return made
+        result = _C.shallow_copy(data.detach(), True, cls)
+        result.persistent = persistent
+        result._is_buffer = True
+        return result
 
 
 _CONVERSIONS = frozenset(("to", "half", "float", "double", "bfloat16", "cpu", "cuda", "copy_", "is_complex", "is_floating_point",
@@ -131,9 +131,9 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):
 
     def __new__(cls, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> UninitializedParameter:
         data = _C.empty((0,), None, _C.get_default_dtype() if dtype is None else dtype, _as_device(device))
-        made = _C.shallow_copy(data, True, cls)
-        made.requires_grad_(requires_grad)
-        return made
+        result = _C.shallow_copy(data, True, cls)
+        result.requires_grad_(requires_grad)
+        return result
 
     def __deepcopy__(self, memo: dict[int, Any]) -> UninitializedParameter:
         if id(self) not in memo:
@@ -152,11 +152,11 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):
 
     def __new__(cls, requires_grad: bool = False, device: Any = None, dtype: Any = None, persistent: bool = True) -> UninitializedBuffer:
         data = _C.empty((0,), None, _C.get_default_dtype() if dtype is None else dtype, _as_device(device))
-        made = _C.shallow_copy(data, True, cls)
-        made.requires_grad_(requires_grad)
-        made.persistent = persistent
-        made._is_buffer = True
-        return made
+        result = _C.shallow_copy(data, True, cls)
+        result.requires_grad_(requires_grad)
+        result.persistent = persistent
+        result._is_buffer = True
+        return result
 
     def __deepcopy__(self, memo: dict[int, Any]) -> UninitializedBuffer:
         if id(self) not in memo:

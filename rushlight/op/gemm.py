@@ -115,13 +115,13 @@ def panel_step(
 
     beta multiplies `addend`, or what is in `c`."""
     d = c if addend is None else addend
-    turned = a.col != 1 and k > 1
-    if (b.col != 1 and n > 1) or (c.col != 1 and n > 1) or (turned and a.row != 1 and m > 1):
+    transposed = a.col != 1 and k > 1
+    if (b.col != 1 and n > 1) or (c.col != 1 and n > 1) or (transposed and a.row != 1 and m > 1):
         return None
     size = 4 if code == "f32" else 8
     bits = struct.unpack("<qq", struct.pack("<dd", alpha, beta))
-    params = [m, n, k, a.col if turned else a.row, b.row, c.row, int(turned), 0, a.batch * size, b.batch * size, c.batch * size, *bits, d.row, d.batch * size]
-    kernel = panels.product_kernel(code, turned).address
+    params = [m, n, k, a.col if transposed else a.row, b.row, c.row, int(transposed), 0, a.batch * size, b.batch * size, c.batch * size, *bits, d.row, d.batch * size]
+    kernel = panels.product_kernel(code, transposed).address
     return (kernel, [a.slot, b.slot, c.slot, d.slot], params, batch, max(1, CHUNK // (m * n * k)), -1)
 
 

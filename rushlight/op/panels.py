@@ -101,7 +101,7 @@ def cholesky(p: Program, code: str, a: Block, upper: bool, info: Block) -> None:
         return
     width = panel_width(n)
     statuses = p.temporary(_C.int64, -(-n // width))
-    turned = "C" if code in ("c64", "c128") else "T"
+    transposed = "C" if code in ("c64", "c128") else "T"
     for number, j in enumerate(range(0, n, width)):
         w, rest = min(width, n - j), n - j - min(width, n - j)
         corner, below = a.at(j, j, w, w), a.at(j + w, j, rest, w)
@@ -109,14 +109,14 @@ def cholesky(p: Program, code: str, a: Block, upper: bool, info: Block) -> None:
         if not rest:
             break
         size, count = cut(rest)
-        p.call("trsm", code, "R", "L", turned, "N", Strip(size, rest), w, Number(1), corner.every(0), a.lead, below.every(size), a.lead,
+        p.call("trsm", code, "R", "L", transposed, "N", Strip(size, rest), w, Number(1), corner.every(0), a.lead, below.every(size), a.lead,
                strips=count, work=w * w * size)  # fmt: skip
         # Strip i of the trailing columns: its part of the diagonal, then what is below.
         corner = a.at(j + w, j + w, rest, rest).every(size * (a.lead + 1))
-        p.call("herk" if turned == "C" else "syrk", code, "L", "N", Strip(size, rest), w, Number(-1, real=True), below.every(size), a.lead,
+        p.call("herk" if transposed == "C" else "syrk", code, "L", "N", Strip(size, rest), w, Number(-1, real=True), below.every(size), a.lead,
                Number(1, real=True), corner, a.lead, strips=count, work=size * size * w // 2)  # fmt: skip
         under = a.at(j + w + size, j + w, rest, rest).every(size * (a.lead + 1))
-        p.call("gemm", code, "N", turned, Affine(rest - size, -size), size, w, Number(-1), a.at(j + w + size, j, rest, w).every(size), a.lead,
+        p.call("gemm", code, "N", transposed, Affine(rest - size, -size), size, w, Number(-1), a.at(j + w + size, j, rest, w).every(size), a.lead,
                below.every(size), a.lead, Number(1), under, a.lead, strips=count - 1, work=rest * size * w // 2)  # fmt: skip
     if p.device.type != "meta":
         spare = p.temporary(_C.int64, 1)

@@ -104,10 +104,10 @@ class Rule:
     def kernel(self, choices: tuple, is_scaled: bool = False) -> Any:
         """The multi-tensor update for these choices."""
         key = (*choices, "scaled") if is_scaled else choices
-        made = self.updates.get(key)
-        if made is None:
-            made = self.updates[key] = self.build(choices, is_scaled)
-        return made
+        result = self.updates.get(key)
+        if result is None:
+            result = self.updates[key] = self.build(choices, is_scaled)
+        return result
 
     def build(self, choices: tuple, is_scaled: bool) -> Any:
         names = (*self.names, "grad_scale") if is_scaled else self.names
@@ -118,8 +118,8 @@ class Rule:
             if is_scaled:
                 grad = grad / n.grad_scale
             new = self.expr(s, choices, n, param, grad, *state)
-            made = {0: new[0], **{k + 1: value for k, value in enumerate(new) if k}}
-            return {**made, 1: grad} if is_scaled else made
+            result = {0: new[0], **{k + 1: value for k, value in enumerate(new) if k}}
+            return {**result, 1: grad} if is_scaled else result
 
         def scaled_numbers(hyper: dict[str, Any], *scalars: Any) -> tuple:
             return (*self.numbers(hyper, *scalars), hyper["grad_scale"])
@@ -147,8 +147,8 @@ class Rule:
         """The same update through ordinary ops."""
         records = is_recorded(hyper)
         cells = [state[key] for key in self.scalars]
-        made = self.numbers(hyper, *(cell.item() for cell in cells))
-        for cell, value in zip(cells, made, strict=False):
+        result = self.numbers(hyper, *(cell.item() for cell in cells))
+        for cell, value in zip(cells, result, strict=False):
             cell.copy_(value.detach()) if isinstance(value, Tensor) else cell.fill_(value)
         if "grad_scale" in hyper:
             grad.div_(hyper["grad_scale"])
@@ -158,7 +158,7 @@ class Rule:
             grad = find_op("view_as_real")(grad)
         # A recorded op may keep what it reads, which must not be overwritten below.
         reads = [t.clone() for t in tensors] if records else tensors
-        numbers = Numbers(self.names, made[len(cells) :])
+        numbers = Numbers(self.names, result[len(cells) :])
         new = self.expr(TensorMath, choices, numbers, reads[0], grad, *reads[1:])
         for target, value in zip(tensors, new, strict=True):
             target.copy_(value)

@@ -30,9 +30,9 @@ class GlobGroup:
         return [self._pattern(p) for p in ([patterns] if isinstance(patterns, str) else patterns)]
 
     def _pattern(self, text: str) -> re.Pattern[str]:
-        sign, made = re.escape(self.separator), ""
+        sign, result = re.escape(self.separator), ""
         for part in text.split(self.separator):
             if "**" in part and part != "**":
                 raise ValueError(f"GlobGroup: expected ** to stand alone between separators, got {part!r} in {text!r}")
-            made += f"({sign}[^{sign}]+)*" if part == "**" else sign + f"[^{sign}]*".join(re.escape(p) for p in part.split("*"))
-        return re.compile(made)
+            result += f"({sign}[^{sign}]+)*" if part == "**" else sign + f"[^{sign}]*".join(re.escape(p) for p in part.split("*"))
+        return re.compile(result)

@@ -257,12 +257,12 @@ class PyTorchFileReader:
 def _inflate(data: bytes, entry: Entry) -> bytes:
     stream = zlib.decompressobj(-15)
     try:
-        made = stream.decompress(data, entry.size) if entry.size else b""
+        result = stream.decompress(data, entry.size) if entry.size else b""
     except zlib.error as error:
         raise _bad(f"the record {entry.name!r} cannot be decompressed ({error})") from None
-    if len(made) != entry.size:
+    if len(result) != entry.size:
         raise _bad(f"the record {entry.name!r} is cut short")
-    return made
+    return result
 
 
 def _directory(source: Source) -> list[Entry]:

@@ -55,9 +55,9 @@ class _Stream:
         """The next pickle's object."""
         if self._data is not None:
             reader = RestrictedUnpickler(self._data, self._at, persistent_load or _no_storages, self._args["encoding"])
-            made = reader.load()
+            result = reader.load()
             self._at = reader.at
-            return made
+            return result
         return unpickler_of(self._module, self.file, persistent_load or _no_storages, self._args).load()
 
     def read(self, size: int) -> Any:
@@ -262,7 +262,7 @@ def _legacy_load(f: Any, map_location: Any, pickle_module: Any, **pickle_load_ar
     ongoing.map_location, ongoing.unchecked = map_location, []
     try:
         end = None if options.local.skip_data else _fill_first(stream, storages, is_little)
-        made = stream.next(storages)
+        result = stream.next(storages)
         if end is not None:
             stream.seek(end)
         else:
@@ -273,7 +273,7 @@ def _legacy_load(f: Any, map_location: Any, pickle_module: Any, **pickle_load_ar
     finally:
         ongoing.map_location, ongoing.unchecked = before, None
     stream.finish()
-    return made
+    return result
 
 
 # --- tar archives --------------------------------------------------------------------------------------------------------------

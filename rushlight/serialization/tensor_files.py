@@ -32,8 +32,8 @@ def load_file(path: str, device: Any = "cpu") -> dict[str, Tensor]:
     with open(path, "rb") as file:
         source = source_of(file)
         start, header = _header(source)
-        made = {name: _tensor(source, start, name, entry) for name, entry in header.items() if name != "__metadata__"}
-    return made if str(device) == "cpu" else {name: t.to(device) for name, t in made.items()}
+        result = {name: _tensor(source, start, name, entry) for name, entry in header.items() if name != "__metadata__"}
+    return result if str(device) == "cpu" else {name: t.to(device) for name, t in result.items()}
 
 
 def _header(source: Source) -> tuple[int, dict]:
@@ -60,7 +60,7 @@ def _tensor(source: Source, start: int, name: str, entry: Any) -> Tensor:
         raise _bad(f"what is said of {name!r} makes no sense: {str(entry)[:100]}") from None
     if not is_sound or end - begin != math.prod(shape) * dtype.itemsize or start + end > source.size:
         raise _bad(f"the place of {name!r} does not fit its shape {shape} or the file")
-    made = _C.empty(tuple(shape), None, dtype, None)
-    if end > begin and source.read_into(start + begin, memoryview(made.untyped_storage())[: end - begin]) != end - begin:
+    result = _C.empty(tuple(shape), None, dtype, None)
+    if end > begin and source.read_into(start + begin, memoryview(result.untyped_storage())[: end - begin]) != end - begin:
         raise _bad("the file was cut short")
-    return made
+    return result

@@ -37,6 +37,6 @@ def unpickler_of(pickle_module: Any, file: Any, persistent_load: Callable[[Any],
                 return StorageType(name) if name in STORAGE_DTYPES else names.find(module, name)
             return super().find_class(module, name)
 
-    made = Unpickler(file, **load_args)
-    made.persistent_load = persistent_load
-    return made
+    result = Unpickler(file, **load_args)
+    result.persistent_load = persistent_load
+    return result

@@ -33,9 +33,9 @@ def mm(mat1: Any, mat2: Any, reduce: str | None = None, *, out: Any = None) -> A
 
 def addmm(mat: Any, mat1: Any, mat2: Any, *, beta: float = 1.0, alpha: float = 1.0) -> Any:
     """beta * mat + alpha * (mat1 @ mat2)."""
-    made = mm(mat1, mat2)
-    made = made if alpha == 1 else made * alpha
-    return (mat if beta == 1 else mat * beta) + made
+    result = mm(mat1, mat2)
+    result = result if alpha == 1 else result * alpha
+    return (mat if beta == 1 else mat * beta) + result
 
 
 def sampled_addmm(input: Any, mat1: Any, mat2: Any, *, beta: float = 1.0, alpha: float = 1.0, out: Any = None) -> Any:
@@ -132,8 +132,8 @@ def as_sparse_gradcheck(gradcheck: Callable) -> Callable:
         like = find_op("_sparse_like")
 
         def on_values(*given: Any) -> Any:
-            made = func(*[like(t.detach(), g) if isinstance(t, SparseTensor) else g for t, g in zip(inputs, given, strict=True)])
-            dense = [m.to_dense() if isinstance(m, SparseTensor) else m for m in (made if isinstance(made, (tuple, list)) else (made,))]
+            result = func(*[like(t.detach(), g) if isinstance(t, SparseTensor) else g for t, g in zip(inputs, given, strict=True)])
+            dense = [m.to_dense() if isinstance(m, SparseTensor) else m for m in (result if isinstance(result, (tuple, list)) else (result,))]
             return dense[0] if len(dense) == 1 else tuple(dense)
 
         return gradcheck(on_values, tuple(parts), **kwargs)

@@ -107,9 +107,9 @@ class SymbolTable:
     def new_symbol(self, hint: int, source: str | None = None, policy: DimDynamic = DimDynamic.DUCK, limits: Range = (None, None)) -> Expression:
         """An expression for a size: a symbol, or a number where the policy says so. 0 and 1 are numbers: broadcasting and emptiness hang on them."""
         if policy is DimDynamic.SIZE_LIKE_UNBACKED:
-            made = self.unbacked_symbol(0, limits[1])
-            self.sources.setdefault(made.text, []).append(source or made.text)
-            return made
+            result = self.unbacked_symbol(0, limits[1])
+            self.sources.setdefault(result.text, []).append(source or result.text)
+            return result
         if policy is DimDynamic.STATIC or hint < 0 or (hint in (0, 1) and self.specialize_zero_one):
             return number(hint)
         if policy is DimDynamic.DUCK and self.duck_shape and hint in self._duck:
@@ -121,12 +121,12 @@ class SymbolTable:
         self.sources[name] = [source or name]
         smallest = 2 if self.specialize_zero_one else 0
         self._ranges[name] = (smallest if limits[0] is None else max(smallest, limits[0])), limits[1]
-        made = symbol(name)
+        result = symbol(name)
         if policy is DimDynamic.DYNAMIC:
             self.dynamic[name] = source or name
         else:
-            self._duck.setdefault(hint, made)
-        return made
+            self._duck.setdefault(hint, result)
+        return result
 
     def unbacked_symbol(self, low: int | None = None, high: int | None = None) -> Expression:
         """A symbol without a hint, for a number that only elements can tell."""

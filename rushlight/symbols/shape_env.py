@@ -40,10 +40,10 @@ class ShapeEnv(SymbolTable):
 
     def create_size(self, most: Any = None) -> Any:
         """A size that only elements can tell: at least 0, at most what is given."""
-        made = wrapped(self.unbacked_symbol(0, most if isinstance(most, int) else None), self)
+        result = wrapped(self.unbacked_symbol(0, most if isinstance(most, int) else None), self)
         if most is not None and not isinstance(most, int):
-            (made <= most).expect_true()
-        return made
+            (result <= most).expect_true()
+        return result
 
     def symbolic_shape(self, sizes: Sequence[int], policies: Sequence[DimDynamic], source: str) -> tuple:
         """The sizes of one tensor, each treated as its policy says."""

@@ -294,11 +294,11 @@ class TensorLikePair(Pair):
         related = isinstance(actual, type(expected)) or isinstance(expected, type(actual))
         if not related or (not allow_subclasses and type(actual) is not type(expected)):
             self._inputs_not_supported()
-        made = self._to_tensor(actual), self._to_tensor(expected)
-        for t in made:
+        result = self._to_tensor(actual), self._to_tensor(expected)
+        for t in result:
             if t.layout not in _READABLE:
                 raise ErrorMeta(ValueError, f"Unsupported tensor layout {t.layout}", id=id)
-        return made
+        return result
 
     def _to_tensor(self, tensor_like: Any) -> Tensor:
         if isinstance(tensor_like, Tensor):

@@ -14,23 +14,23 @@ def _wrap_generator(ctx_factory: Callable[[], Any], func: Callable) -> Callable:
 
     @functools.wraps(func)
     def generator_context(*args: Any, **kwargs: Any) -> Generator:
-        made = func(*args, **kwargs)
+        result = func(*args, **kwargs)
         try:
             with ctx_factory():
-                response = made.send(None)
+                response = result.send(None)
             while True:
                 try:
                     request = yield response
                 except GeneratorExit:
                     with ctx_factory():
-                        made.close()
+                        result.close()
                     raise
                 except BaseException as error:
                     with ctx_factory():
-                        response = made.throw(error)
+                        response = result.throw(error)
                 else:
                     with ctx_factory():
-                        response = made.send(request)
+                        response = result.send(request)
         except StopIteration as end:
             return end.value
 

@@ -31,8 +31,8 @@ class DeviceContext:
 
 def _device_constructors() -> set[Any]:
     """The functions that make tensors where the default device says."""
-    made = published("")
-    return {made[name] for name in _CONSTRUCTORS.split() if name in made}
+    result = published("")
+    return {result[name] for name in _CONSTRUCTORS.split() if name in result}
 
 
 def device_decorator(device: Any, func: Callable) -> Callable:

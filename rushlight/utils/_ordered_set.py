@@ -44,9 +44,9 @@ class OrderedSet(MutableSet):
             self._dict.update(dict.fromkeys(other))
 
     def union(self, *others: Iterable[Any]) -> OrderedSet:
-        made = self.copy()
-        made.update(*others)
-        return made
+        result = self.copy()
+        result.update(*others)
+        return result
 
     def intersection(self, *others: Iterable[Any]) -> OrderedSet:
         kept = [set(other) for other in others]

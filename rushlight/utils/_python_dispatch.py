@@ -73,10 +73,10 @@ def transform_subclass(t: Any, callback: Callable[[str, Any], Any], outer_size: 
     outer_size = t.size() if outer_size is None else outer_size
     outer_stride = t.stride() if outer_stride is None else outer_stride
     names, context = t.__tensor_flatten__()
-    made = type(t).__tensor_unflatten__({name: callback(name, getattr(t, name)) for name in names}, context, outer_size, outer_stride)
-    assert tuple(made.shape) == tuple(outer_size), f"{type(t)}.__tensor_unflatten__ must return shape {tuple(outer_size)}, got {tuple(made.shape)}"
-    assert tuple(made.stride()) == tuple(outer_stride), f"{type(t)}.__tensor_unflatten__ must return strides {tuple(outer_stride)}, got {tuple(made.stride())}"
-    return made
+    result = type(t).__tensor_unflatten__({name: callback(name, getattr(t, name)) for name in names}, context, outer_size, outer_stride)
+    assert tuple(result.shape) == tuple(outer_size), f"{type(t)}.__tensor_unflatten__ must return shape {tuple(outer_size)}, got {tuple(result.shape)}"
+    assert tuple(result.stride()) == tuple(outer_stride), f"{type(t)}.__tensor_unflatten__ must return strides {tuple(outer_stride)}, got {tuple(result.stride())}"
+    return result
 
 
 def return_and_correct_aliasing(func: Any, args: tuple, kwargs: dict[str, Any], out: Any) -> Any:

@@ -239,24 +239,24 @@ class _Frame:
     def fill(self, key: Any) -> None:
         """Run the function again and hand its saved tensors to the holders, in order."""
         values: list[Any] = []
-        made: list[Any] = []
+        result: list[Any] = []
 
         def pack(tensor: Any) -> Any:
-            index = len(made)
-            made.append(self.describe(tensor))
+            index = len(result)
+            result.append(self.describe(tensor))
             if index < len(self.holders):
                 holder = self.holders[index]()
                 if holder is not None:
                     holder.handles[key] = len(values)
                     values.append(tensor.detach())
-            if self.early_stop and len(made) == len(self.holders):
+            if self.early_stop and len(result) == len(self.holders):
                 raise _StopRecomputation
             return tensor
 
         with contextlib.suppress(_StopRecomputation), saved_tensors_hooks(pack, lambda t: t), enable_grad():
             self.recompute()
         try:
-            self.compare(made)
+            self.compare(result)
         except CheckpointError as error:
             if self.logs is None:
                 raise CheckpointError(f"{error}\nPass debug=True to checkpoint to see the ops of both runs.") from None

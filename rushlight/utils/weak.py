@@ -97,24 +97,24 @@ class WeakIdKeyDictionary(MutableMapping):
 
     def copy(self) -> WeakIdKeyDictionary:
         """A second dict with the same keys and values."""
-        made = type(self)(ref_type=self.ref_type)
-        made.update(self)
-        return made
+        result = type(self)(ref_type=self.ref_type)
+        result.update(self)
+        return result
 
     __copy__ = copy
 
     def __deepcopy__(self, memo: dict) -> WeakIdKeyDictionary:
         from copy import deepcopy  # noqa: PLC0415
 
-        made = type(self)(ref_type=self.ref_type)
+        result = type(self)(ref_type=self.ref_type)
         for key, value in self.items():
-            made[key] = deepcopy(value, memo)
-        return made
+            result[key] = deepcopy(value, memo)
+        return result
 
     def __or__(self, other: Any) -> WeakIdKeyDictionary:
-        made = self.copy()
-        made.update(other)
-        return made
+        result = self.copy()
+        result.update(other)
+        return result
 
     def __ior__(self, other: Any) -> WeakIdKeyDictionary:
         self.update(other)

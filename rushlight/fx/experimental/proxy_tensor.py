@@ -89,9 +89,9 @@ class PythonKeyTracer(Tracer):
 
     def note_element(self, t: Tensor, number: Any) -> None:
         """`number` is the only element of `t`."""
-        made = self.create_proxy("call_function", find_op("_local_scalar_dense").overload_list[0], (self.proxy_of(t),), {}, name="_local_scalar_dense")
-        made.node.meta["val"] = number
-        self.sizes.note(number, made, None)
+        result = self.create_proxy("call_function", find_op("_local_scalar_dense").overload_list[0], (self.proxy_of(t),), {}, name="_local_scalar_dense")
+        result.node.meta["val"] = number
+        self.sizes.note(number, result, None)
 
     def record_checks(self) -> None:
         """What was required of elements is checked where they are known: when the graph runs."""
@@ -168,9 +168,9 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
             overload, given = find_op("empty_strided").overload_list[0], (list(t.shape), list(t.stride()))
         else:
             overload, given, options = find_op("clone").overload_list[0], (self.tracer.create_proxy_for_constant(self.snapshot(t)),), {}
-        made = self.tracer.create_proxy("call_function", overload, given, options, name=overload._opname)
-        self.tracer.track(t, made)
-        return made if func._opname in ("fill_", "zero_") else None
+        result = self.tracer.create_proxy("call_function", overload, given, options, name=overload._opname)
+        self.tracer.track(t, result)
+        return result if func._opname in ("fill_", "zero_") else None
 
     def snapshot(self, t: Tensor) -> Tensor:
         with disable_dispatch_modes():
@@ -242,11 +242,11 @@ def make_fx(f: Callable, decomposition_table: Mapping[Any, Callable] | None = No
         mode = ProxyTorchDispatchMode(tracer, tracing_mode, decomposition_table=decomposition_table)
         placeholders = pytree.tree_map(lambda _: PH, pytree.tree_unflatten(leaves, spec))
         with outer if outer is not None else contextlib.nullcontext():
-            made = dispatch_trace(_root_of(_recording(f, leaves, mode), f, len(args)), tracer, tuple(placeholders))
-        made.shape_env = getattr(outer, "shape_env", None)
+            result = dispatch_trace(_root_of(_recording(f, leaves, mode), f, len(args)), tracer, tuple(placeholders))
+        result.shape_env = getattr(outer, "shape_env", None)
         if outer is not None:
             outer.on_scalar = None
-        return made
+        return result
 
     return traced
 
@@ -257,9 +257,9 @@ def _imitated(mode: Any, x: Any, position: int, tracing_mode: str) -> Any:
     if isinstance(x, Tensor):
         return mode.from_tensor(x, source=source)
     if tracing_mode == "symbolic" and type(x) is int:
-        made = mode.shape_env.create_symbol(x, source)
-        mode.shape_env.remember_number(source, made)
-        return made
+        result = mode.shape_env.create_symbol(x, source)
+        mode.shape_env.remember_number(source, result)
+        return result
     return x
 
 

@@ -107,18 +107,18 @@ class FxGraphDrawer:
         return self._dot_graphs
 
     def _draw(self, module: GraphModule, name: str) -> DotGraph:
-        made = DotGraph(name)
+        result = DotGraph(name)
         for node in module.graph.nodes:
             if node.op == "get_attr" and not self._options["getattr"]:
                 continue
-            made.add_node(node.name, label=self._label(module, node), **self._style(node))
+            result.add_node(node.name, label=self._label(module, node), **self._style(node))
             if self._options["parameters"] and node.op == "call_module":
-                self._draw_tensors(made, module, node)
+                self._draw_tensors(result, module, node)
         for node in module.graph.nodes:
             for used in node.all_input_nodes:
-                if used.name in made.nodes:
-                    made.add_edge(used.name, node.name)
-        return made
+                if used.name in result.nodes:
+                    result.add_edge(used.name, node.name)
+        return result
 
     def _draw_tensors(self, made: DotGraph, module: GraphModule, node: Node) -> None:
         submodule = _get_attr(module, node.target)

@@ -124,12 +124,12 @@ class _Split:
             return
         if node.op == "placeholder":
             default = node.args[0] if node.args else inspect.Signature.empty
-            made = self.base.placeholder(node.name if self.keep_node_names else node.target, type_expr=node.type, default_value=default)
+            result = self.base.placeholder(node.name if self.keep_node_names else node.target, type_expr=node.type, default_value=default)
         else:
-            made = self.base.get_attr(node.target)
+            result = self.base.get_attr(node.target)
             self.base_attributes[node.target] = _get_attr(self.m, node.target)
-        made.meta = node.meta.copy()
-        self.base_values[node.name] = made
+        result.meta = node.meta.copy()
+        self.base_values[node.name] = result
 
     def call_part(self, partition: Partition, tuple_return: bool) -> None:
         results = tuple(partition.environment[self.nodes[name]] for name in partition.outputs)

@@ -75,9 +75,9 @@ class _Splitter:
         comp = self.home[node] = self.components[node.tag]
         latest = max((self.home[x].order for x in node.all_input_nodes if x in self.home), default=0)
         assert comp.order >= latest, f"component {comp.name} has order={comp.order}, before max={latest}, a component that it reads from"
-        made = comp.graph.node_copy(node, lambda x: self.inside(comp, x))
-        made.tag = node.tag
-        self.copies[node] = made
+        result = comp.graph.node_copy(node, lambda x: self.inside(comp, x))
+        result.tag = node.tag
+        self.copies[node] = result
 
 
 def split_by_tags(gm: GraphModule, tags: list[str], return_fqn_mapping: bool = False, return_tuple: bool = False, GraphModuleCls: type = GraphModule) -> Any:  # noqa: N803

@@ -99,10 +99,10 @@ def stable_topological_sort(gm: GraphModule) -> GraphModule:
     waits = {node: len(node.all_input_nodes) for node in order}
     ready = [(i, node) for node, i in order.items() if not waits[node]]
     heapq.heapify(ready)
-    made, values = Graph(), {}
+    result, values = Graph(), {}
     while ready:
         _, node = heapq.heappop(ready)
-        values[node] = made.node_copy(node, values.__getitem__)
+        values[node] = result.node_copy(node, values.__getitem__)
         for user in node.users:
             waits[user] -= 1
             if not waits[user]:
@@ -110,8 +110,8 @@ def stable_topological_sort(gm: GraphModule) -> GraphModule:
     left = [node for node in order if waits[node]]
     if left:
         raise AssertionError(f"Input graph has cycles, unable to add {left}")
-    made._codegen = gm.graph._codegen
-    gm.graph = made
+    result._codegen = gm.graph._codegen
+    gm.graph = result
     return gm
 
 

@@ -39,8 +39,8 @@ def varlen_attn(query: Tensor, key: Tensor, value: Tensor, cu_seq_q: Tensor, cu_
         out, lse = _one(query[starts_q[i] : starts_q[i + 1]], key[starts_k[i] : end], value[starts_k[i] : end], factor, window_size)
         outs.append(out)
         sums.append(lse)
-    made = find_op("cat")(outs)
-    return (made, find_op("cat")(sums, 1)) if return_aux is not None and return_aux.lse else made
+    result = find_op("cat")(outs)
+    return (result, find_op("cat")(sums, 1)) if return_aux is not None and return_aux.lse else result
 
 
 def _one(q: Tensor, k: Tensor, v: Tensor, scale: float, window: tuple[int, int]) -> tuple[Tensor, Tensor]:
@@ -63,8 +63,8 @@ def varlen_attn_out(out: Tensor, query: Tensor, key: Tensor, value: Tensor, cu_s
                     return_aux: AuxRequest | None = None, scale: float | None = None, window_size: tuple[int, int] = (-1, -1), enable_gqa: bool = False,
                     seqused_k: Tensor | None = None, block_table: Tensor | None = None, num_splits: int | None = None) -> Any:  # fmt: skip
     """`varlen_attn` written to `out`."""
-    made = varlen_attn(query, key, value, cu_seq_q, cu_seq_k, max_q, max_k, return_aux=return_aux, scale=scale, window_size=window_size,
+    result = varlen_attn(query, key, value, cu_seq_q, cu_seq_k, max_q, max_k, return_aux=return_aux, scale=scale, window_size=window_size,
                        enable_gqa=enable_gqa, seqused_k=seqused_k, block_table=block_table, num_splits=num_splits)  # fmt: skip
-    if isinstance(made, tuple):
-        return out.copy_(made[0]), made[1]
-    return out.copy_(made)
+    if isinstance(result, tuple):
+        return out.copy_(result[0]), result[1]
+    return out.copy_(result)

@@ -30,10 +30,10 @@ class Border(Function):
 
 def _spread(index: Sequence[int], values: Sequence[Any], length: int) -> tuple:
     """`values` at the places `index` of a tuple of Nones."""
-    made: list[Any] = [None] * length
+    result: list[Any] = [None] * length
     for i, value in zip(index, values):
-        made[i] = value
-    return tuple(made)
+        result[i] = value
+    return tuple(result)
 
 
 class BackwardHook:
@@ -50,9 +50,9 @@ class BackwardHook:
 
     def setup_input_hook(self, args: tuple) -> tuple:
         """The arguments, those that need gradients behind a border where `user_hooks` run."""
-        made, self.input_index = self._behind_border(args, self._at_input)
+        result, self.input_index = self._behind_border(args, self._at_input)
         self.n_inputs = len(args)
-        return made
+        return result
 
     def setup_output_hook(self, result: Any) -> Any:
         """The result behind a border where its gradients are noted and `user_pre_hooks` run."""
@@ -74,10 +74,10 @@ class BackwardHook:
         if not nodes:
             raise RuntimeError("Error while setting up the backward hooks: no tensor needs a gradient after the border node.")
         nodes[0].register_hook(hook)
-        made = list(values)
+        result = list(values)
         for i, tensor in zip(index, passed):
-            made[i] = tensor
-        return tuple(made), index
+            result[i] = tensor
+        return tuple(result), index
 
     def _replaced(self, answer: Any, expected: int) -> tuple:
         answer = answer if isinstance(answer, tuple) else (answer,)

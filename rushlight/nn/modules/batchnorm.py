@@ -216,17 +216,17 @@ class SyncBatchNorm(_BatchNorm):
     @classmethod
     def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:
         """The same tree with every BatchNorm replaced by a SyncBatchNorm of the same state."""
-        made = module
+        result = module
         if isinstance(module, _BatchNorm):
-            made = cls(module.num_features, module.eps, module.momentum, module.affine, module.track_running_stats, process_group)
+            result = cls(module.num_features, module.eps, module.momentum, module.affine, module.track_running_stats, process_group)
             if module.affine:
-                made.weight, made.bias = module.weight, module.bias
+                result.weight, result.bias = module.weight, module.bias
             for name in ("running_mean", "running_var", "num_batches_tracked"):
-                setattr(made, name, getattr(module, name))
-            made.training = module.training
+                setattr(result, name, getattr(module, name))
+            result.training = module.training
         for name, child in module.named_children():
-            made.add_module(name, cls.convert_sync_batchnorm(child, process_group))
-        return made
+            result.add_module(name, cls.convert_sync_batchnorm(child, process_group))
+        return result
 
 
 class _LazyNormBase(LazyModuleMixin):

@@ -38,9 +38,9 @@ class _Numbered(Module):
     """Submodules called "0", "1", …: what Sequential and ModuleList share."""
 
     def _renumber(self, modules: Iterable[Module]) -> None:
-        made = {str(i): module for i, module in enumerate(modules)}
+        result = {str(i): module for i, module in enumerate(modules)}
         self._modules.clear()
-        self._modules.update(made)
+        self._modules.update(result)
 
     def __len__(self) -> int:
         return len(self._modules)
@@ -308,15 +308,15 @@ def _pairs(given: Any, what: str) -> list[tuple[Any, Any]]:
         return list(given.items())
     if isinstance(given, Mapping):
         return sorted(given.items()) if what == "ParameterDict" else list(given.items())
-    made = []
+    result = []
     for i, pair in enumerate(given):
         if not isinstance(pair, Iterable):
             raise TypeError(f"{what} update sequence element #{i} should be Iterable; is {type(pair).__name__}")
         pair = tuple(pair)
         if len(pair) != 2:
             raise ValueError(f"{what} update sequence element #{i} has length {len(pair)}; 2 is required")
-        made.append(pair)
-    return made
+        result.append(pair)
+    return result
 
 
 def _as_parameter(value: Any) -> Any:
@@ -357,10 +357,10 @@ class ParameterList(Module):
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
-            made = type(self)()
+            result = type(self)()
             for i in range(len(self))[index]:
-                made.append(self[i])
-            return made
+                result.append(self[i])
+            return result
         return getattr(self, str(_position(index, len(self))))
 
     def __setitem__(self, index: int, param: Any) -> None:
@@ -507,14 +507,14 @@ class ParameterDict(Module):
         raise RuntimeError("ParameterDict should not be called.")
 
     def __or__(self, other: ParameterDict) -> ParameterDict:
-        made = self.copy()
-        made.update(other)
-        return made
+        result = self.copy()
+        result.update(other)
+        return result
 
     def __ror__(self, other: ParameterDict) -> ParameterDict:
-        made = other.copy()
-        made.update(self)
-        return made
+        result = other.copy()
+        result.update(self)
+        return result
 
     def __ior__(self, other: ParameterDict) -> Self:
         self.update(other)

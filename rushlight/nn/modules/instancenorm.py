@@ -35,8 +35,8 @@ class _InstanceNorm(_NormBase):
         by_input = self.training or not self.track_running_stats
         momentum = 0.0 if self.momentum is None else self.momentum
         batch = input.unsqueeze(0) if alone else input
-        made = F.instance_norm(batch, self.running_mean, self.running_var, self.weight, self.bias, by_input, momentum, self.eps)
-        return made.squeeze(0) if alone else made
+        result = F.instance_norm(batch, self.running_mean, self.running_var, self.weight, self.bias, by_input, momentum, self.eps)
+        return result.squeeze(0) if alone else result
 
     def _load_from_state_dict(
         self, state_dict: Any, prefix: str, local_metadata: dict[str, Any], strict: bool, missing_keys: list[str], unexpected_keys: list[str],

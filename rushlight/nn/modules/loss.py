@@ -24,9 +24,9 @@ def _old_reduction(size_average: bool | None, reduce: bool | None, reduction: st
     """The reduction that the two flags of old programs ask for."""
     if size_average is None and reduce is None:
         return reduction
-    made = "none" if reduce is False else "sum" if size_average is False else "mean"
-    warnings.warn(f"size_average and reduce args will be deprecated, please use reduction='{made}' instead.", stacklevel=4)
-    return made
+    result = "none" if reduce is False else "sum" if size_average is False else "mean"
+    warnings.warn(f"size_average and reduce args will be deprecated, please use reduction='{result}' instead.", stacklevel=4)
+    return result
 
 
 class _Loss(Module):

@@ -514,18 +514,18 @@ def _cannot_assign(value: Any, what: str, name: str, expected: str) -> TypeError
 def _converted(param: Any, fn: Callable[[Tensor], Tensor]) -> Any:
     """`fn` of a parameter, in place if the result lives on the same kind of device."""
     with no_grad():
-        made = fn(param)
+        result = fn(param)
     grad = param.grad
     if grad is not None:
         with no_grad():
             grad = fn(grad)
     wants = param.requires_grad
-    if made.device.type == param.device.type and made.layout == param.layout:
-        if made is not param:
+    if result.device.type == param.device.type and result.layout == param.layout:
+        if result is not param:
             param.grad = None  # a gradient of another dtype or shape may not stay while the data changes
-            param.data = made
+            param.data = result
     else:
-        param = Parameter(made, wants)
+        param = Parameter(result, wants)
     if grad is not None:
         param.grad = grad.requires_grad_(grad.requires_grad)
     return param

@@ -105,8 +105,8 @@ class MultiheadAttention(Module):
         if not need_weights and query is key is value and inference.is_simple_attention(self, query, attn_mask, key_padding_mask, is_causal):
             if inference.is_plain(self, query, self.in_proj_weight, self.in_proj_bias, self.out_proj.weight, self.out_proj.bias):
                 return inference.attend(self, query, inference.joined_mask(attn_mask, key_padding_mask, query, self.num_heads)), None
-        turned = self.batch_first and query.dim() == 3
-        if turned:
+        transposed = self.batch_first and query.dim() == 3
+        if transposed:
             query, key, value = _transposed(query, key, value)
         separate = {} if self._qkv_same_embed_dim else {
             "use_separate_proj_weight": True, "q_proj_weight": self.q_proj_weight, "k_proj_weight": self.k_proj_weight,
@@ -118,7 +118,7 @@ class MultiheadAttention(Module):
             key_padding_mask=key_padding_mask, need_weights=need_weights, attn_mask=attn_mask, average_attn_weights=average_attn_weights,
             is_causal=is_causal, **separate,
         )  # fmt: skip
-        return (attended.transpose(1, 0) if turned else attended), weights
+        return (attended.transpose(1, 0) if transposed else attended), weights
 
     def merge_masks(self, attn_mask: Tensor | None, key_padding_mask: Tensor | None, query: Tensor) -> tuple[Tensor | None, int | None]:
         """(one mask, its kind: 0 attention, 1 padding, 2 both), broadcast over batch and heads when both are given."""

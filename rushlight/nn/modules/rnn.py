@@ -316,9 +316,9 @@ class RNNCellBase(Module):
             states = (rows.new_zeros((rows.size(0), self.hidden_size)),) * count
         else:
             states = tuple(state.unsqueeze(0) if alone else state for state in given)
-        made = _CELLS[self.mode](rows, states[0] if count == 1 else list(states), self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
-        made = made if isinstance(made, tuple) else (made,)
-        return tuple(state.squeeze(0) for state in made) if alone else made
+        result = _CELLS[self.mode](rows, states[0] if count == 1 else list(states), self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
+        result = result if isinstance(result, tuple) else (result,)
+        return tuple(state.squeeze(0) for state in result) if alone else result
 
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
         """The next state."""

@@ -168,9 +168,9 @@ class EmbeddingBag(_Table):
         if embeddings.dim() != 2:
             raise AssertionError("Embeddings parameter is expected to be 2-dimensional")
         rows, width = embeddings.shape
-        made = cls(rows, width, max_norm, norm_type, scale_grad_by_freq, mode, sparse, embeddings, include_last_offset, padding_idx)
-        made.weight.requires_grad = not freeze
-        return made
+        result = cls(rows, width, max_norm, norm_type, scale_grad_by_freq, mode, sparse, embeddings, include_last_offset, padding_idx)
+        result.weight.requires_grad = not freeze
+        return result
 
 
 def _unusual(table: Any, padding_first: bool = True) -> str:

@@ -27,8 +27,8 @@ def _fused(weight: Any, bias: Any, bn: tuple, eps: float, channel_dim: int) -> t
     factor = scale * find_op("rsqrt")(var + eps)
     shape = [1] * weight.dim()
     shape[channel_dim] = -1
-    made = (weight * factor.reshape(shape)).to(weight.dtype), ((bias - mean) * factor + shift).to(bias.dtype)
-    return Parameter(made[0], weight.requires_grad), Parameter(made[1], bias.requires_grad)
+    result = (weight * factor.reshape(shape)).to(weight.dtype), ((bias - mean) * factor + shift).to(bias.dtype)
+    return Parameter(result[0], weight.requires_grad), Parameter(result[1], bias.requires_grad)
 
 
 def fuse_conv_bn_weights(
@@ -49,11 +49,11 @@ def fuse_linear_bn_weights(
 def fuse_conv_bn_eval(conv: Any, bn: Any, transpose: bool = False) -> Any:
     """A copy of the convolution that also normalizes."""
     _check(conv, bn)
-    made = copy.deepcopy(conv)
-    made.weight, made.bias = fuse_conv_bn_weights(
-        made.weight, made.bias, bn.running_mean, bn.running_var, bn.eps, bn.weight, bn.bias, transpose
+    result = copy.deepcopy(conv)
+    result.weight, result.bias = fuse_conv_bn_weights(
+        result.weight, result.bias, bn.running_mean, bn.running_var, bn.eps, bn.weight, bn.bias, transpose
     )
-    return made
+    return result
 
 
 def fuse_linear_bn_eval(linear: Any, bn: Any) -> Any:
@@ -61,6 +61,6 @@ def fuse_linear_bn_eval(linear: Any, bn: Any) -> Any:
     _check(linear, bn)
     if linear.out_features != bn.num_features and bn.num_features != 1:
         raise AssertionError("To fuse, linear.out_features == bn.num_features or bn.num_features == 1")
-    made = copy.deepcopy(linear)
-    made.weight, made.bias = fuse_linear_bn_weights(made.weight, made.bias, bn.running_mean, bn.running_var, bn.eps, bn.weight, bn.bias)
-    return made
+    result = copy.deepcopy(linear)
+    result.weight, result.bias = fuse_linear_bn_weights(result.weight, result.bias, bn.running_mean, bn.running_var, bn.eps, bn.weight, bn.bias)
+    return result

@@ -97,15 +97,15 @@ class ParametrizationList(ModuleList):
 
     def _check_result(self, shape: Any, dtype: Any) -> None:
         with no_grad():
-            made = self()
-        if not isinstance(made, Tensor):
-            raise ValueError(f"A parametrization must return a tensor. Got {type(made).__name__}.")
-        if made.dtype is not dtype:
+            result = self()
+        if not isinstance(result, Tensor):
+            raise ValueError(f"A parametrization must return a tensor. Got {type(result).__name__}.")
+        if result.dtype is not dtype:
             raise ValueError(f"the parametrization changes the dtype of the tensor; unsafe=True allows that.\n"
-                             f"unparametrized dtype: {dtype}\nparametrized dtype: {made.dtype}")  # fmt: skip
-        if made.shape != shape:
+                             f"unparametrized dtype: {dtype}\nparametrized dtype: {result.dtype}")  # fmt: skip
+        if result.shape != shape:
             raise ValueError(f"the parametrization changes the shape of the tensor; unsafe=True allows that.\n"
-                             f"unparametrized shape: {tuple(shape)}\nparametrized shape: {tuple(made.shape)}")  # fmt: skip
+                             f"unparametrized shape: {tuple(shape)}\nparametrized shape: {tuple(result.shape)}")  # fmt: skip
 
     def _originals(self) -> list[Tensor]:
         return [self.original] if self.is_tensor else [getattr(self, f"original{i}") for i in range(self.ntensors)]

@@ -46,8 +46,8 @@ class BasePruningMethod:
     @classmethod
     def apply(cls, module: Module, name: str, *args: Any, importance_scores: Tensor | None = None, **kwargs: Any) -> BasePruningMethod:
         """Prune `module.name`, more if it was pruned before."""
-        made = cls(*args, **kwargs)
-        made._tensor_name = name
+        result = cls(*args, **kwargs)
+        result._tensor_name = name
         pruned = {k: h for k, h in module._forward_pre_hooks.items() if isinstance(h, BasePruningMethod) and h._tensor_name == name}
         if pruned:
             mask = getattr(module, name + "_mask")
@@ -60,12 +60,12 @@ class BasePruningMethod:
         scores = getattr(module, name + "_orig") if importance_scores is None else importance_scores
         if scores.shape != mask.shape:
             raise AssertionError(f"importance_scores: expected the shape of {name} of {module}")
-        module._buffers[name + "_mask"] = made.compute_mask(scores.detach(), mask).to(mask.dtype)
-        setattr(module, name, made.apply_mask(module))
+        module._buffers[name + "_mask"] = result.compute_mask(scores.detach(), mask).to(mask.dtype)
+        setattr(module, name, result.apply_mask(module))
         for key in pruned:
             del module._forward_pre_hooks[key]
-        module.register_forward_pre_hook(made)
-        return made
+        module.register_forward_pre_hook(result)
+        return result
 
     def prune(self, t: Tensor, default_mask: Tensor | None = None, importance_scores: Tensor | None = None) -> Tensor:
         """A pruned copy of a tensor."""

@@ -63,20 +63,20 @@ class SpectralNorm:
         """Split the weight and hang the hook on the module."""
         if any(isinstance(hook, SpectralNorm) and hook.name == name for hook in module._forward_pre_hooks.values()):
             raise RuntimeError(f"{name} has a spectral_norm hook already")
-        made = SpectralNorm(name, n_power_iterations, dim, eps)
+        result = SpectralNorm(name, n_power_iterations, dim, eps)
         weight = module._parameters[name]
         if weight is None:
             raise ValueError(f"`SpectralNorm` cannot be applied as parameter `{name}` is None")
         with no_grad():
-            matrix = made.reshape_weight_to_matrix(weight)
+            matrix = result.reshape_weight_to_matrix(weight)
             u, v = (F.normalize(weight.new_empty((size,)).normal_(0, 1), dim=0, eps=eps) for size in matrix.shape)
         delattr(module, name)
         module.register_parameter(name + "_orig", weight)
         setattr(module, name, weight.data)  # a plain attribute until the first forward
         module.register_buffer(name + "_u", u)
         module.register_buffer(name + "_v", v)
-        module.register_forward_pre_hook(made)
-        return made
+        module.register_forward_pre_hook(result)
+        return result
 
 
 def spectral_norm(module: Module, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None) -> Module:

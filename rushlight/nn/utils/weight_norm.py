@@ -32,14 +32,14 @@ class WeightNorm:
         """Split the weight and hang the hook on the module."""
         if any(isinstance(hook, WeightNorm) and hook.name == name for hook in module._forward_pre_hooks.values()):
             raise RuntimeError(f"{name} has a weight_norm hook already")
-        made = WeightNorm(name, dim)
+        result = WeightNorm(name, dim)
         weight = getattr(module, name)
         del module._parameters[name]
-        module.register_parameter(name + "_g", Parameter(norm_except_dim(weight, made.dim).data))
+        module.register_parameter(name + "_g", Parameter(norm_except_dim(weight, result.dim).data))
         module.register_parameter(name + "_v", Parameter(weight.data))
-        setattr(module, name, made.compute_weight(module))
-        module.register_forward_pre_hook(made)
-        return made
+        setattr(module, name, result.compute_weight(module))
+        module.register_forward_pre_hook(result)
+        return result
 
     def remove(self, module: Module) -> None:
         """Put the computed weight back as a parameter."""

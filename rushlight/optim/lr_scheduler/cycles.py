@@ -170,11 +170,11 @@ class OneCycleLR(_WithMomentum):
             return {"end_step": end, "start_lr": lr[0], "end_lr": lr[1], "start_momentum": momentum[0], "end_momentum": momentum[1]}
 
         low, high, last = "base_momentum", "max_momentum", self.total_steps - 1
-        made = [phase(float(pct_start * self.total_steps) - 1, ("initial_lr", "max_lr"), (high, low))]
+        result = [phase(float(pct_start * self.total_steps) - 1, ("initial_lr", "max_lr"), (high, low))]
         if not three_phase:
-            return [*made, phase(last, ("max_lr", "min_lr"), (low, high))]
+            return [*result, phase(last, ("max_lr", "min_lr"), (low, high))]
         back = phase(float(2 * pct_start * self.total_steps) - 2, ("max_lr", "initial_lr"), (low, high))
-        return [*made, back, phase(last, ("initial_lr", "min_lr"), (high, high))]
+        return [*result, back, phase(last, ("initial_lr", "min_lr"), (high, high))]
 
     def _anneal_func(self, start: Any, end: Any, pct: float) -> Any:
         return self._annealing_cos(start, end, pct) if self._anneal_func_type == "cos" else self._annealing_linear(start, end, pct)

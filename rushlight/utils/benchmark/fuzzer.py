@@ -99,8 +99,8 @@ class FuzzedTensor:
                 order = [int(i) for i in state.permutation(len(size))]
             back = sorted(range(len(order)), key=order.__getitem__)
             raw = raw.permute(order).contiguous().permute(back)
-        made = raw[tuple(slice(0, s * t, t) for s, t in zip(size, steps, strict=True))]
-        return made, {"numel": made.numel(), "order": order, "steps": steps, "is_contiguous": made.is_contiguous(), "dtype": str(self._dtype)}
+        result = raw[tuple(slice(0, s * t, t) for s, t in zip(size, steps, strict=True))]
+        return result, {"numel": result.numel(), "order": order, "steps": steps, "is_contiguous": result.is_contiguous(), "dtype": str(self._dtype)}
 
     def satisfies_constraints(self, params: dict[str, Any]) -> bool:
         """Whether the sizes are within the limits."""
@@ -129,11 +129,11 @@ class FuzzedSparseTensor(FuzzedTensor):
         places = find_op("rand")((sparse_dim, nnz))
         for i, s in enumerate(size[:sparse_dim]):
             places[i] *= s
-        made = find_op("sparse_coo_tensor")(places.to(_C.int64), values, size)
-        made = made.coalesce() if is_coalesced else made
-        facts = {"numel": made.numel(), "shape": size, "is_coalesced": made.is_coalesced(), "density": density, "sparsity": 1.0 - density, "sparse_dim": made.sparse_dim(),
-                 "dense_dim": made.dense_dim(), "is_hybrid": made.dense_dim() > 0, "dtype": str(self._dtype)}  # fmt: skip
-        return made, facts
+        result = find_op("sparse_coo_tensor")(places.to(_C.int64), values, size)
+        result = result.coalesce() if is_coalesced else result
+        facts = {"numel": result.numel(), "shape": size, "is_coalesced": result.is_coalesced(), "density": density, "sparsity": 1.0 - density, "sparse_dim": result.sparse_dim(),
+                 "dense_dim": result.dense_dim(), "is_hybrid": result.dense_dim() > 0, "dtype": str(self._dtype)}  # fmt: skip
+        return result, facts
 
 
 class Fuzzer:
@@ -162,8 +162,8 @@ class Fuzzer:
         _C.default_generator.manual_seed(int(state.randint(low=0, high=2**63, dtype=np.int64)))
         for _ in range(n):
             params = self._generate(state)
-            made = {t.name: t._make_tensor(params, state) for t in self._tensors}
-            yield {name: t for name, (t, _) in made.items()}, {name: facts for name, (_, facts) in made.items()}, params
+            result = {t.name: t._make_tensor(params, state) for t in self._tensors}
+            yield {name: t for name, (t, _) in result.items()}, {name: facts for name, (_, facts) in result.items()}, params
 
     @property
     def rejection_rate(self) -> float:

@@ -18,8 +18,8 @@ from .wire import Message
 
 
 def _shapes(tensors: list[Any]) -> Message:
-    made = [Message("TensorShapeProto", dim=[Message("Dim", size=s) for s in t.shape]) for t in tensors]
-    return Message("AttrEntry", key="_output_shapes", value=Message("AttrValue", list=Message("AttrList", shape=made)))
+    result = [Message("TensorShapeProto", dim=[Message("Dim", size=s) for s in t.shape]) for t in tensors]
+    return Message("AttrEntry", key="_output_shapes", value=Message("AttrValue", list=Message("AttrList", shape=result)))
 
 
 def _node(name: str, op: str, inputs: list[str] = (), outputs: list[Any] = (), note: str = "") -> Message:
@@ -56,9 +56,9 @@ class _Recorder(TorchDispatchMode):
         stem = f"{self.scope()}/aten::{func.name}"
         self.numbers[stem] += 1
         name = f"{stem}_{self.numbers[stem]}"
-        made = [t for t in tree_leaves(out) if isinstance(t, _C.Tensor)]
-        self.nodes.append(_node(name, f"aten::{func.name}", inputs, made, f"{{ arguments: {', '.join(plain)} }}" if plain else ""))
-        for t in made:
+        result = [t for t in tree_leaves(out) if isinstance(t, _C.Tensor)]
+        self.nodes.append(_node(name, f"aten::{func.name}", inputs, result, f"{{ arguments: {', '.join(plain)} }}" if plain else ""))
+        for t in result:
             self.name(t, name)
         return out
 

@@ -62,10 +62,10 @@ def scalar(name: str, tensor: Any, collections: Any = None, new_style: bool = Fa
     if not new_style:
         return _summary(tag=name, simple_value=value)
     if double_precision:
-        made = Message("TensorProto", double_val=[value], dtype=DT_DOUBLE)
+        result = Message("TensorProto", double_val=[value], dtype=DT_DOUBLE)
     else:
-        made = Message("TensorProto", float_val=[value], dtype=DT_FLOAT)
-    return _summary(tag=name, tensor=made, metadata=_plugin("scalars"))
+        result = Message("TensorProto", float_val=[value], dtype=DT_FLOAT)
+    return _summary(tag=name, tensor=result, metadata=_plugin("scalars"))
 
 
 def tensor_proto(tag: str, tensor: Any) -> Message:
@@ -81,14 +81,14 @@ def tensor_proto(tag: str, tensor: Any) -> Message:
     else:
         array = flat.numpy()
         values = (array.view(kind) if tensor.dtype.is_complex else array.astype(kind)).tolist()
-    made = Message("TensorProto", dtype=number, tensor_shape=_shape(tensor.shape), **{field: values})
-    return _summary(tag=tag, metadata=_plugin("tensor"), tensor=made)
+    result = Message("TensorProto", dtype=number, tensor_shape=_shape(tensor.shape), **{field: values})
+    return _summary(tag=tag, metadata=_plugin("tensor"), tensor=result)
 
 
 def histogram_raw(name: str, min: float, max: float, num: int, sum: float, sum_squares: float, bucket_limits: Any, bucket_counts: Any) -> Message:  # noqa: A002
     """A histogram whose buckets are counted already."""
-    made = Message("HistogramProto", min=min, max=max, num=num, sum=sum, sum_squares=sum_squares, bucket_limit=list(bucket_limits), bucket=list(bucket_counts))
-    return _summary(tag=name, histo=made)
+    result = Message("HistogramProto", min=min, max=max, num=num, sum=sum, sum_squares=sum_squares, bucket_limit=list(bucket_limits), bucket=list(bucket_counts))
+    return _summary(tag=name, histo=result)
 
 
 def histogram(name: str, values: Any, bins: Any, max_bins: int | None = None) -> Message:
@@ -163,16 +163,16 @@ def audio(tag: str, tensor: Any, sample_rate: int = 44100) -> Message:
 
 def text(tag: str, text: str) -> Message:
     """Words."""
-    made = Message("TensorProto", dtype=DT_STRING, string_val=[text], tensor_shape=_shape([1]))
-    return _summary(tag=tag + "/text_summary", metadata=_plugin("text", Message("TextPluginData")), tensor=made)
+    result = Message("TensorProto", dtype=DT_STRING, string_val=[text], tensor_shape=_shape([1]))
+    return _summary(tag=tag + "/text_summary", metadata=_plugin("text", Message("TextPluginData")), tensor=result)
 
 
 # --- curves, layouts, meshes -------------------------------------------------------------------------------------------------------
 
 
 def _curve(tag: str, data: np.ndarray, num_thresholds: int) -> Message:
-    made = Message("TensorProto", dtype=DT_FLOAT, float_val=data.reshape(-1).tolist(), tensor_shape=_shape(data.shape))
-    return _summary(tag=tag, metadata=_plugin("pr_curves", Message("PrCurvePluginData", num_thresholds=num_thresholds)), tensor=made)
+    result = Message("TensorProto", dtype=DT_FLOAT, float_val=data.reshape(-1).tolist(), tensor_shape=_shape(data.shape))
+    return _summary(tag=tag, metadata=_plugin("pr_curves", Message("PrCurvePluginData", num_thresholds=num_thresholds)), tensor=result)
 
 
 def pr_curve_raw(tag: str, tp: Any, fp: Any, tn: Any, fn: Any, precision: Any, recall: Any, num_thresholds: int = 127, weights: Any = None) -> Message:
@@ -209,8 +209,8 @@ def custom_scalars(layout: dict[str, dict[str, list]]) -> Message:
         return Message("Chart", title=title, margin=Message("MarginChartContent", series=[Message("Series", value=tags[0], lower=tags[1], upper=tags[2])]))
 
     categories = [Message("Category", title=name, chart=[chart(t, *c) for t, c in charts.items()]) for name, charts in layout.items()]
-    made = Message("TensorProto", dtype=DT_STRING, string_val=[Message("Layout", category=categories).SerializeToString()], tensor_shape=_shape([]))
-    return _summary(tag="custom_scalars__config__", tensor=made, metadata=_plugin("custom_scalars"))
+    result = Message("TensorProto", dtype=DT_STRING, string_val=[Message("Layout", category=categories).SerializeToString()], tensor_shape=_shape([]))
+    return _summary(tag="custom_scalars__config__", tensor=result, metadata=_plugin("custom_scalars"))
 
 
 def mesh(tag: str, vertices: Any, colors: Any, faces: Any, config_dict: dict | None, display_name: str | None = None, description: str | None = None) -> Message:
@@ -222,9 +222,9 @@ def mesh(tag: str, vertices: Any, colors: Any, faces: Any, config_dict: dict | N
         if x.ndim != 3:
             raise ValueError(f"Tensor shape should be of shape BxNx3, but got {x.shape}.")
         content = Message("MeshPluginData", name=tag, content_type=number, json_config=config, shape=list(x.shape), components=components)
-        made = Message("TensorProto", dtype=DT_FLOAT, float_val=x.reshape(-1).tolist(), tensor_shape=_shape(x.shape))
+        result = Message("TensorProto", dtype=DT_FLOAT, float_val=x.reshape(-1).tolist(), tensor_shape=_shape(x.shape))
         about = _plugin("mesh", content, display_name=display_name, summary_description=description)
-        values.append(Message("Value", tag=f"{tag}_{name}", tensor=made, metadata=about))
+        values.append(Message("Value", tag=f"{tag}_{name}", tensor=result, metadata=about))
     return Message("Summary", value=values)
 
 

@@ -137,9 +137,9 @@ class SummaryWriter:
         """Hyperparameters of a run and the numbers it reached, in a folder of their own."""
         if type(hparam_dict) is not dict or type(metric_dict) is not dict:
             raise TypeError("add_hparams: expected a dictionary as hparam_dict and as metric_dict.")
-        made = _make().hparams(hparam_dict, metric_dict, hparam_domain_discrete)
+        result = _make().hparams(hparam_dict, metric_dict, hparam_domain_discrete)
         with SummaryWriter(log_dir=os.path.join(self._get_file_writer().get_logdir(), run_name or str(time.time()))) as run:
-            for summary in made:
+            for summary in result:
                 run._add(summary, global_step)
             for name, value in metric_dict.items():
                 run.add_scalar(name, value, global_step)

@@ -77,26 +77,26 @@ def fuse_as_graphmodule(gm: GraphModule, nodes: Sequence[Node], module_name: str
     members = set(nodes) if partition_lookup_table is None else set(partition_lookup_table)
     subgraph = Graph()
     inputs: dict[Node, Node] = {}
-    made: dict[Node, Node] = {}
+    result: dict[Node, Node] = {}
 
     def inside(x: Node) -> Node:
-        if x in made or x in inputs:
-            return made[x] if x in made else inputs[x]
+        if x in result or x in inputs:
+            return result[x] if x in result else inputs[x]
         if x.op == "get_attr":   # constants travel with the code that uses them
-            made[x] = subgraph.node_copy(x, lambda n: n)
+            result[x] = subgraph.node_copy(x, lambda n: n)
         else:
             inputs[x] = subgraph.placeholder(x.name, type_expr=x.type)
             inputs[x].meta = dict(x.meta)
-        return made[x] if x in made else inputs[x]
+        return result[x] if x in result else inputs[x]
 
     for node in nodes:
         for used in node.all_input_nodes:
             if used not in members:
                 inside(used)
     for node in nodes:
-        made[node] = subgraph.node_copy(node, inside)
+        result[node] = subgraph.node_copy(node, inside)
     outputs = tuple(node for node in nodes if any(user not in members for user in node.users))
-    results = tuple(made[node] for node in outputs)
+    results = tuple(result[node] for node in outputs)
     subgraph.output(results if always_return_tuple or len(results) != 1 else results[0])
     subgraph.lint()
     module, _ = lift_subgraph_as_module(gm, subgraph, comp_name="", class_name=module_name)

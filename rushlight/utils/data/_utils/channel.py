@@ -42,9 +42,9 @@ def _take_storage(key: int, at: int, nbytes: int) -> UntypedStorage:
 
 
 def _take_tensor(storage: UntypedStorage, dtype: Any, offset: int, size: tuple, stride: tuple, requires_grad: bool) -> Tensor:
-    made = empty((0,), None, dtype, "cpu")
-    made._set_storage(storage, offset, size, stride)
-    return made.requires_grad_() if requires_grad else made
+    result = empty((0,), None, dtype, "cpu")
+    result._set_storage(storage, offset, size, stride)
+    return result.requires_grad_() if requires_grad else result
 
 
 def _span(t: Tensor) -> tuple[int, int]:

@@ -40,15 +40,15 @@ def _rebuild_mapping(original: Mapping, values: Callable[[], dict]) -> Any:
 
     A mutable mapping is copied and updated, since it may have attributes of its own.
     """
-    made = values()
+    result = values()
     try:
         if not isinstance(original, MutableMapping):
-            return type(original)(made)
+            return type(original)(result)
         clone = copy.copy(original)
-        clone.update(made)
+        clone.update(result)
         return clone
     except TypeError:
-        return made
+        return result
 
 
 def _rebuild_sequence(original: Sequence, values: list) -> Any:

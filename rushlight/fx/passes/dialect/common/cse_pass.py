@@ -34,17 +34,17 @@ class CSEPass(PassBase):
         self.banned_ops = banned_ops or set()
 
     def call(self, graph_module: GraphModule) -> PassResult:
-        made, values, known, modified = Graph(), {}, {}, False
+        result, values, known, modified = Graph(), {}, {}, False
         for node in graph_module.graph.nodes:
             key = None if node.op in ("placeholder", "output", "get_attr") or self._is_banned(node) else _key(node, values)
             if key is not None and key in known:
                 values[node] = known[key]
                 modified = True
                 continue
-            values[node] = made.node_copy(node, values.__getitem__)
+            values[node] = result.node_copy(node, values.__getitem__)
             if key is not None:
                 known[key] = values[node]
-        return PassResult(GraphModule(graph_module, made) if modified else graph_module, modified)
+        return PassResult(GraphModule(graph_module, result) if modified else graph_module, modified)
 
     def _is_banned(self, node: Node) -> bool:
         packet = getattr(node.target, "overloadpacket", node.target)
