@@ -39,11 +39,11 @@ def emit_llvm(nest: Nest, target: str = "host") -> str:
     from ..loops.verify import verify  # these, and LLVM behind them, load only when a kernel is new
     from .cpu import resolve_target
     from .lower import lower_nest
-    from .nvptx import for_grid
+    from .nvptx import lower_for_gpu
 
     verify(nest)
     target = resolve_target(target)
-    return lower_nest(for_grid(nest) if target.is_gpu else nest, target)
+    return lower_for_gpu(nest, target) if target.is_gpu else lower_nest(nest, target)
 
 
 def emit_asm(nest: Nest, target: str = "host") -> str:
@@ -61,7 +61,7 @@ def emit_object(nest: Nest, target: str = "host") -> bytes:
 
 
 def emit_ptx(nest: Nest) -> str:
-    """PTX text: each GPU thread takes every n-th iteration of the outermost loop."""
+    """PTX text of a kernel whose loops blocks and threads share; nvptx.py says how, and what its arguments are."""
     return emit_asm(nest, "nvptx64")
 
 

@@ -46,26 +46,35 @@ class Lowering(Addressing):
         self.block((nest.loop,), outer=True)
 
     def entry_values(self) -> None:
-        lines = self.scopes[0].lines
         for k, operand in enumerate(self.nest.operands):
             if operand.stack:
                 element = p.MEMORY[p.PARTS.get(operand.code, operand.code)]
                 count = operand.stack * (2 if operand.code in p.PARTS else 1)
                 self.allocas.append(f"  %p{k} = alloca [{count} x {element}], align 64")
-                continue
-            lines.append(f"  %at{k} = getelementptr ptr, ptr %ptrs, i64 {k}")
-            lines.append(f"  %p{k} = load ptr, ptr %at{k}, align {self.target.pointer_size}")
+        self.read_arguments()
+        self.env["begin"] = Reg("i64", 0, ["%begin"], 0)
+        self.env["end"] = Reg("i64", 0, ["%end"], 0)
+
+    def read_arguments(self) -> None:
+        """Operands and parameters, from the arrays that the kernel ABI hands over."""
+        lines = self.scopes[0].lines
+        for k, operand in enumerate(self.nest.operands):
+            if not operand.stack:
+                lines.append(f"  %at{k} = getelementptr ptr, ptr %ptrs, i64 {k}")
+                lines.append(f"  %p{k} = load ptr, ptr %at{k}, align {self.target.pointer_size}")
         for k, name in enumerate(self.nest.params):
             at = self.out.emit(lines, f"getelementptr i64, ptr %params, i64 {k}")
             self.env[name] = Reg("i64", 0, [self.out.emit(lines, f"load i64, ptr {at}, align 8")], 0)
-        self.env["begin"] = Reg("i64", 0, ["%begin"], 0)
-        self.env["end"] = Reg("i64", 0, ["%end"], 0)
+
+    def signature(self) -> str:
+        """The kernel's arguments."""
+        return "ptr %ptrs, ptr %params, i64 %begin, i64 %end"
 
     def text(self) -> str:
         """The module: constant tables, declarations, the function."""
         body = self.scopes[0].lines
         tables = [f"{name} = private unnamed_addr constant {text}" for name, text in self.table_texts()]
-        head = f"define {self.target.linkage}void @{self.nest.name}(ptr %ptrs, ptr %params, i64 %begin, i64 %end) #0 {{"
+        head = f"define {self.target.linkage}void @{self.nest.name}({self.signature()}) #0 {{"
         lines = [f'target triple = "{self.target.triple}"', *tables, *self.out.declared.values(), head, "entry:"]
         return "\n".join([*lines, *self.allocas, *body, "  ret void", "}", "attributes #0 = { nounwind }", ""])
 
@@ -496,8 +505,7 @@ class Lowering(Addressing):
         self.forget(changed)
         here = self.scopes[-1]
         inside, after = self.out.label(), self.out.label()
-        if outer and self.target.is_gpu:
-            start = self.thread_start(start)
+        start, step = self.loop_range(s, outer, start)
         test = self.out.emit(here.lines, f"icmp slt i64 {start.parts[0]}, {stop.parts[0]}")
         before = {name: self.to_loop_width(reg) for name, reg in ({n: self.env[n] for n in carried} | accs).items()}
         guard = self.push(inside, is_guard=True)
@@ -508,7 +516,7 @@ class Lowering(Addressing):
             if done is not None and wants_single_vectors(s, self.nest, self.target):
                 done = self.vector_loop(s, done[0], stop, accs, so_far=done[1])
         first, accs_now = (start, before) if done is None else done
-        ends.append(self.serial_loop(s, first, stop, accs_now, guard, skip=done is not None, outer=outer))
+        ends.append(self.serial_loop(s, first, stop, accs_now, guard, skip=done is not None, step=step))
         self.pop()
         here.lines.append(f"  br i1 {test}, label %{inside}, label %{after}")
         here.lines += [f"{inside}:", *guard.lines, f"  br label %{after}", f"{after}:"]
@@ -518,7 +526,7 @@ class Lowering(Addressing):
         self.forget(changed | {s.var})
 
     def serial_loop(
-        self, s: For | Reduce, start: Reg, stop: Reg, carried: dict[str, Reg], guard: Scope, skip: bool, outer: bool
+        self, s: For | Reduce, start: Reg, stop: Reg, carried: dict[str, Reg], guard: Scope, skip: bool, step: str
     ) -> tuple[str, dict[str, Reg]]:
         """One element at a time (all lanes together inside a vector loop). With `skip` it may run zero times.
 
@@ -534,10 +542,9 @@ class Lowering(Addressing):
             fresh = [self.out.fresh() for _ in reg.parts]
             imag = None if reg.imag is None else [self.out.fresh() for _ in reg.imag]
             phis[name] = self.env[name] = Reg(reg.code, reg.lanes, fresh, scope.depth, imag=imag)
-        self.reduce_body(s) if isinstance(s, Reduce) else self.block(s.body)
+        self.loop_body(s)
         finals = {name: self.to_loop_width(self.env[name]) for name in carried}
         self.pop()
-        step = self.grid if outer and self.target.is_gpu else "1"
         following = self.out.emit(scope.lines, f"add nsw i64 {counter}, {step}")
         test = self.out.emit(scope.lines, f"icmp slt i64 {following}, {stop.parts[0]}")
         lines = guard.lines
@@ -557,23 +564,12 @@ class Lowering(Addressing):
                 finals[name] = self.phi([carried[name], finals[name]], [entry_label, latch])
         return guard.label, finals
 
-    def thread_number(self, lines: list[str], registers: Sequence[str]) -> list[str]:
-        """Special registers of the GPU thread, widened."""
-        found = []
-        for register in registers:
-            name = f"@llvm.nvvm.read.ptx.sreg.{register}"
-            self.out.declared[name] = f"declare i32 {name}()"
-            short = self.out.emit(lines, f"call i32 {name}()")
-            found.append(self.out.emit(lines, f"zext i32 {short} to i64"))
-        return found
+    def loop_range(self, s: For | Reduce, outer: bool, start: Reg) -> tuple[Reg, str]:
+        """Where a loop starts and how far it steps; threads of a GPU share loops (nvptx.py)."""
+        return start, "1"
 
-    def thread_start(self, begin: Reg) -> Reg:
-        lines = self.scopes[0].lines
-        block, size, thread, blocks = self.thread_number(lines, ("ctaid.x", "ntid.x", "tid.x", "nctaid.x"))
-        first = self.out.emit(lines, f"mul i64 {block}, {size}")
-        first = self.out.emit(lines, f"add i64 {first}, {thread}")
-        self.grid = self.out.emit(lines, f"mul i64 {blocks}, {size}")
-        return Reg("i64", 0, [self.out.emit(lines, f"add i64 {first}, {begin.parts[0]}")], 0)
+    def loop_body(self, s: For | Reduce) -> None:
+        self.reduce_body(s) if isinstance(s, Reduce) else self.block(s.body)
 
     def phi_lines(self, reg: Reg, first: Reg, first_label: str, last: Reg, last_label: str) -> list[str]:
         ty = p.type_of(p.PARTS.get(reg.code, reg.code), reg.lanes)

@@ -1,25 +1,259 @@
-"""Nests as GPU kernels: which loop the grid takes.
+"""Nests as GPU kernels: which loops are shared among blocks and threads, and how partial results meet.
 
-Enters: a nest written for [begin, end) slices. Leaves: a nest whose outermost loop is worth a thread per iteration;
-lower.py then strides it by the grid. Refuses: nothing, but a nest with little outer parallelism stays slow.
+Enters: a nest written for [begin, end) slices. Leaves: LLVM IR text of a kernel for NVPTX. Operands and parameters are the
+kernel's arguments, by value, in the nest's order, then begin and end:
+
+    kernel(ptr p0, ptr p1, ..., i64 param0, ..., i64 begin, i64 end)
+
+`sharing(nest)` says how the loops are divided, which is what a launch has to know:
+
+    POINTS    pointwise: rows over the grid's y, elements of a row over all threads along x
+    ROWS      a block for each row (blocks along x take every n-th), whose loops and reductions its threads share
+    THREADS   a thread for each iteration of the outermost loop
+
+Any grid is right for any sizes; blocks of ROWS must hold whole warps (a multiple of 32 threads, at most 1024).
+Refuses: combining stores without an atomic instruction.
 """
 
 from __future__ import annotations
 
-from ..loops.expr import idiv, irem, var
-from ..loops.nest import BEGIN, END, For, Local, Nest
+from collections.abc import Callable, Sequence
+
+from ..loops.expr import const, eq, var
+from ..loops.nest import Assign, For, If, Local, Nest, Reduce, Store
+from . import primitives as p
+from .lower import Lowering, assigned_names, expand_calls
+from .registers import Reg
+from .targets import Target
+
+POINTS, ROWS, THREADS = "points", "rows", "threads"
+WARP = 32
+BARRIER = "@llvm.nvvm.barrier.cta.sync.aligned.all"
 
 
-def for_grid(nest: Nest) -> Nest:
-    """Pointwise nests get one flat loop over both dimensions; others keep their outer loop."""
-    inner = nest.loop.body[0] if len(nest.loop.body) == 1 else None
-    if not nest.point or not isinstance(inner, For):
-        return nest
-    count = inner.stop
-    body = (
-        Local(nest.loop.var, idiv(var("flat"), count)),
-        Local(inner.var, irem(var("flat"), count)),
-        *inner.body,
+def sharing(nest: Nest) -> str:
+    """How the nest's loops are divided among blocks and threads."""
+    body = nest.loop.body
+    if nest.point and len(body) == 1 and isinstance(body[0], For):
+        return POINTS
+    return ROWS if not nest.loop.vector and is_shared_by_block(nest) else THREADS
+
+
+def is_shared_by_block(nest: Nest) -> bool:
+    """Whether each statement of a row is a loop of independent steps, a reduction in any order, or the same for all threads."""
+    body = nest.loop.body
+    loops = [s for s in body if isinstance(s, (For, Reduce))]
+    return (
+        bool(loops)
+        and all(isinstance(s, (For, Reduce, Local, Assign, Store)) for s in body)
+        and all(s.vector and not assigned_names(s.body) for s in loops)
     )
-    loop = For("flat", BEGIN * count, END * count, body)
-    return Nest(nest.name, nest.operands, nest.params, loop, nest.point)
+
+
+def lower_for_gpu(nest: Nest, target: Target) -> str:
+    """LLVM IR text of the kernel; named calls are expanded first."""
+    return GpuLowering(expand_calls(nest, target), target).text()
+
+
+class GpuLowering(Lowering):
+    """The lowering of one nest whose loops threads share."""
+
+    def __init__(self, nest: Nest, target: Target) -> None:
+        self.sharing = sharing(nest)
+        self.shared_loops = nest.loop.body if self.sharing in (POINTS, ROWS) else ()
+        self.is_inside = False     # a loop that threads share: what is there is one thread's
+        self.is_alone = False      # a branch of one thread
+        super().__init__(nest, target)
+
+    # Arguments and threads
+
+    def signature(self) -> str:
+        pointers = [f"ptr %p{k}" for k, operand in enumerate(self.nest.operands) if not operand.stack]
+        return ", ".join([*pointers, *(f"i64 %a{k}" for k in range(len(self.nest.params))), "i64 %begin", "i64 %end"])
+
+    def read_arguments(self) -> None:
+        for k, name in enumerate(self.nest.params):
+            self.env[name] = Reg("i64", 0, [f"%a{k}"], 0)
+        entry = self.scopes[0].lines
+        self.env["thread"] = Reg("i64", 0, [self.special(entry, "tid.x")], 0)
+        self.env["threads"] = Reg("i64", 0, [self.special(entry, "ntid.x")], 0)
+
+    def special(self, lines: list[str], register: str) -> str:
+        """A special register of the thread, widened."""
+        name = f"@llvm.nvvm.read.ptx.sreg.{register}"
+        self.out.declared[name] = f"declare i32 {name}()"
+        return self.out.emit(lines, f"zext i32 {self.out.emit(lines, f'call i32 {name}()')} to i64")
+
+    # Loops
+
+    def loop_range(self, s: For | Reduce, outer: bool, start: Reg) -> tuple[Reg, str]:
+        """First element and step of this thread, or of its block."""
+        entry = self.scopes[0].lines
+        thread, threads = self.env["thread"].parts[0], self.env["threads"].parts[0]
+        if outer and self.sharing != THREADS:
+            axis = "y" if self.sharing == POINTS else "x"
+            first, step = self.special(entry, f"ctaid.{axis}"), self.special(entry, f"nctaid.{axis}")
+        elif outer or (self.is_shared(s) and self.sharing == POINTS):
+            block = self.out.emit(entry, f"mul i64 {self.special(entry, 'ctaid.x')}, {threads}")
+            first = self.out.emit(entry, f"add i64 {block}, {thread}")
+            step = self.out.emit(entry, f"mul i64 {self.special(entry, 'nctaid.x')}, {threads}")
+        elif self.is_shared(s):
+            first, step = thread, threads
+        else:
+            return start, "1"
+        here = self.scopes[-1]
+        return Reg("i64", 0, [self.out.emit(here.lines, f"add i64 {start.parts[0]}, {first}")], here.depth), step
+
+    def is_shared(self, s: For | Reduce) -> bool:
+        return not self.is_inside and any(s is one for one in self.shared_loops)
+
+    def loop(self, s: For | Reduce, outer: bool = False) -> None:
+        shared = not outer and self.is_shared(s)
+        super_loop = super().loop
+        if not shared:
+            super_loop(s, outer)
+            return
+        first = {acc: self.evaluate(value) for acc, value in zip(s.accs, s.init, strict=True)} if isinstance(s, Reduce) else {}
+        super_loop(s, outer)
+        if self.sharing == POINTS:
+            return
+        if isinstance(s, Reduce):
+            self.merge_block(s, first)
+            self.forget(set(s.accs))
+        self.meet()   # what one thread stored, another may load in the next loop
+
+    def loop_body(self, s: For | Reduce) -> None:
+        """The steps of a shared loop are each one thread's."""
+        inside, self.is_inside = self.is_inside, self.is_inside or any(s is one for one in self.shared_loops)
+        super().loop_body(s)
+        self.is_inside = inside
+
+    def stores(self, group: list[Store]) -> None:
+        """Stores of a whole row are its first thread's."""
+        if self.sharing != ROWS or self.is_inside or self.is_alone:
+            super().stores(group)
+            return
+        self.is_alone = True
+        self.branch(If(eq(var("thread"), const(0, "i64")), tuple(group)))
+        self.is_alone = False
+        self.meet()
+
+    # Where threads meet
+
+    def meet(self) -> None:
+        self.out.declared[BARRIER] = f"declare void {BARRIER}(i32)"
+        self.scopes[-1].lines.append(f"  call void {BARRIER}(i32 0)")
+
+    def merge_block(self, s: Reduce, first: dict[str, Reg]) -> None:
+        """The block's threads' accumulators become one, which all of them get: by shuffles in each warp, then among the warps."""
+        here, out = self.scopes[-1], self.out
+        lane = out.emit(here.lines, f"and i64 {self.env['thread'].parts[0]}, {WARP - 1}")
+        warp = out.emit(here.lines, f"lshr i64 {self.env['thread'].parts[0]}, 5")
+        warps = out.emit(here.lines, f"lshr i64 {self.env['threads'].parts[0]}, 5")
+        accs = self.merge_warp(s, {acc: self.env[acc] for acc in s.accs})
+        places = self.shared_places(accs)
+        self.keep_first(accs, places, lane, warp)
+        self.meet()
+        partial = self.partial_results(accs, places, first, lane, warps)
+        merged = self.merge_warp(s, partial)
+        self.env.update({acc: self.each_half(reg, lambda ty, name: self.shuffle("idx", ty, name, 0)) for acc, reg in merged.items()})
+
+    def merge_warp(self, s: Reduce, accs: dict[str, Reg]) -> dict[str, Reg]:
+        """Halves of a warp onto each other, down to its first thread."""
+        distance = WARP // 2
+        while distance:
+            others = {acc: self.each_half(reg, lambda ty, name, by=distance: self.shuffle("down", ty, name, by)) for acc, reg in accs.items()}
+            accs = self.merge(s, accs, others)
+            distance //= 2
+        return accs
+
+    def shared_places(self, accs: dict[str, Reg]) -> dict[tuple[str, str], str]:
+        """An array in shared memory for each part of an accumulator, one element per warp."""
+        places = {}
+        for acc, reg in accs.items():
+            for half in ("parts", "imag"):
+                if getattr(reg, half) is None:
+                    continue
+                word = word_type(type_of_half(reg))
+                name = places[acc, half] = f"@shared.{word}.{len(places)}"
+                self.out.declared[name] = f"{name} = internal addrspace(3) global [{WARP} x {word}] undef, align 8"
+        return places
+
+    def keep_first(self, accs: dict[str, Reg], places: dict[tuple[str, str], str], lane: str, warp: str) -> None:
+        """The first thread of each warp writes its result down."""
+        here, out = self.scopes[-1], self.out
+        inside, after = out.label(), out.label()
+        is_first = out.emit(here.lines, f"icmp eq i64 {lane}, 0")
+        words = {(acc, half): self.to_word(type_of_half(accs[acc]), getattr(accs[acc], half)[0]) for acc, half in places}
+        here.lines += [f"  br i1 {is_first}, label %{inside}, label %{after}", f"{inside}:"]
+        for key, place in places.items():
+            word = word_type(type_of_half(accs[key[0]]))
+            at = out.emit(here.lines, f"getelementptr {word}, ptr addrspace(3) {place}, i64 {warp}")
+            here.lines.append(f"  store {word} {words[key]}, ptr addrspace(3) {at}, align {4 if word == 'i32' else 8}")
+        here.lines += [f"  br label %{after}", f"{after}:"]
+        here.label = after
+
+    def partial_results(self, accs: dict[str, Reg], places: dict[tuple[str, str], str], first: dict[str, Reg], lane: str, warps: str) -> dict[str, Reg]:
+        """Each thread of a warp takes one warp's result; those without one take what is neutral."""
+        here, out = self.scopes[-1], self.out
+        has_one = out.emit(here.lines, f"icmp ult i64 {lane}, {warps}")
+        made: dict[str, dict[str, list[str]]] = {acc: {} for acc in accs}
+        for (acc, half), place in places.items():
+            ty = type_of_half(accs[acc])
+            word = word_type(ty)
+            at = out.emit(here.lines, f"getelementptr {word}, ptr addrspace(3) {place}, i64 {lane}")
+            loaded = out.emit(here.lines, f"load {word}, ptr addrspace(3) {at}, align {4 if word == 'i32' else 8}")
+            value = self.from_word(ty, loaded)
+            made[acc][half] = [out.emit(here.lines, f"select i1 {has_one}, {ty} {value}, {ty} {getattr(first[acc], half)[0]}")]
+        return {acc: Reg(accs[acc].code, 0, halves["parts"], here.depth, imag=halves.get("imag")) for acc, halves in made.items()}
+
+    def each_half(self, reg: Reg, change: Callable[[str, str], str]) -> Reg:
+        ty, depth = type_of_half(reg), self.scopes[-1].depth
+        imag = None if reg.imag is None else [change(ty, name) for name in reg.imag]
+        return Reg(reg.code, 0, [change(ty, name) for name in reg.parts], depth, imag=imag)
+
+    # Shuffles move words of 32 bits
+
+    def shuffle(self, how: str, ty: str, name: str, by: int) -> str:
+        """The value of another thread of the warp: `by` further on (down), or number `by` (idx)."""
+        lines, word = self.scopes[-1].lines, self.to_word(ty, name)
+        if word_type(ty) == "i32":
+            return self.from_word(ty, self.shuffle_word(how, word, by))
+        low = self.out.emit(lines, f"trunc i64 {word} to i32")
+        high = self.out.emit(lines, f"trunc i64 {self.out.emit(lines, f'lshr i64 {word}, 32')} to i32")
+        low, high = (self.out.emit(lines, f"zext i32 {self.shuffle_word(how, half, by)} to i64") for half in (low, high))
+        joined = self.out.emit(lines, f"or i64 {self.out.emit(lines, f'shl i64 {high}, 32')}, {low}")
+        return self.from_word(ty, joined)
+
+    def shuffle_word(self, how: str, word: str, by: int) -> str:
+        name = f"@llvm.nvvm.shfl.sync.{how}.i32"
+        self.out.declared[name] = f"declare i32 {name}(i32, i32, i32, i32)"
+        return self.out.emit(self.scopes[-1].lines, f"call i32 {name}(i32 -1, i32 {word}, i32 {by}, i32 {WARP - 1})")
+
+    def to_word(self, ty: str, name: str) -> str:
+        """A register's bits as i32, or as i64 where they are as many."""
+        lines, bits = self.scopes[-1].lines, BITS[ty]
+        if ty in ("float", "double", "half", "bfloat"):
+            name = self.out.emit(lines, f"bitcast {ty} {name} to i{bits}")
+        return name if bits >= 32 else self.out.emit(lines, f"zext i{bits} {name} to i32")
+
+    def from_word(self, ty: str, name: str) -> str:
+        lines, bits = self.scopes[-1].lines, BITS[ty]
+        if bits < 32:
+            name = self.out.emit(lines, f"trunc i32 {name} to i{bits}")
+        return self.out.emit(lines, f"bitcast i{bits} {name} to {ty}") if ty in ("float", "double", "half", "bfloat") else name
+
+
+BITS = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "half": 16, "bfloat": 16, "float": 32, "double": 64}
+
+
+def type_of_half(reg: Reg) -> str:
+    """The LLVM type of a register, or of one part of a complex one."""
+    return p.type_of(p.PARTS.get(reg.code, reg.code), 0)
+
+
+def word_type(ty: str) -> str:
+    return "i64" if BITS[ty] == 64 else "i32"
+
+
+__all__: Sequence[str] = ["POINTS", "ROWS", "THREADS", "GpuLowering", "lower_for_gpu", "sharing"]

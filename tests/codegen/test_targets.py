@@ -9,6 +9,7 @@ import subprocess
 import pytest
 
 from rushlight import codegen
+from rushlight.codegen.nvptx import POINTS, ROWS, THREADS, sharing
 from rushlight.codegen.targets import find_target
 from rushlight.loops import expr as e
 from rushlight.loops.nest import Assign, Check, For, Local, Nest, Store, operands, pointwise_nest, reduction, rows
@@ -24,6 +25,23 @@ def make_nests() -> dict[str, Nest]:
                       lambda a, b: [a[0] + b[0]], blocked=True)  # fmt: skip
     half = e.cast(e.fma(e.cast(e.arg(0, "bf16"), "f32"), e.cast(e.arg(1, "f16"), "f32"), 1.0), "f8e4m3fn")
     running = e.var("s", "f64")
+    at_j = i * n + j
+    top = reduction("j", ZERO, n, ["top"], [e.const(float("-inf"), "f32")], lambda a: [e.max_(a[0], e.load(0, at_j, "f32"))],
+                    lambda a, b: [e.max_(a[0], b[0])])  # fmt: skip
+    power = e.load(0, at_j, "f32") - e.var("top", "f32")
+    powers = reduction("j", ZERO, n, ["sum"], [e.const(0.0, "f32")], lambda a: [a[0] + power * power],
+                       lambda a, b: [a[0] + b[0]], body=[Store(1, at_j, power * power)])  # fmt: skip
+    scale = For("j", ZERO, n, (Store(1, at_j, e.load(1, at_j, "f32") / e.var("sum", "f32")),), vector=True)
+
+    def better(a, b):
+        first = e.or_(e.gt(a[0], b[0]), e.and_(e.eq(a[0], b[0]), e.lt(a[1], b[1])))
+        return [e.select(first, a[0], b[0]), e.select(first, a[1], b[1])]
+
+    best = reduction("j", ZERO, n, ["value", "place"], [e.const(float("-inf"), "f64"), e.const(1 << 62, "i64")],
+                     lambda a: better(a, [e.load(0, at_j, "f64"), j]), better)  # fmt: skip
+    product = reduction("j", ZERO, n, ["acc"], [e.cast(e.const(1.0, "f32"), "c64")], lambda a: [a[0] * e.load(0, at_j, "c64")],
+                        lambda a, b: [a[0] * b[0]])  # fmt: skip
+    some = reduction("j", ZERO, n, ["acc"], [e.const(False, "b1")], lambda a: [e.or_(a[0], e.load(0, at_j, "b1"))], lambda a, b: [e.or_(a[0], b[0])])
     return {
         "add": pointwise_nest("add", ["f32", "f32"], ["f32"], [x + y]),
         "narrow": pointwise_nest("narrow", ["bf16", "f16"], ["f8e4m3fn"], [half]),
@@ -31,6 +49,10 @@ def make_nests() -> dict[str, Nest]:
         "multiply": pointwise_nest("multiply", ["c64", "c64"], ["c64"], [e.arg(0, "c64") * e.arg(1, "c64")]),
         "integers": pointwise_nest("integers", ["f32"], ["i32"], [e.idiv(e.cast(x, "i32"), e.const(7, "i32"))]),
         "row_sum": Nest("row_sum", operands(["f32"], ["f32"]), ("n",), rows(total, Store(1, i, e.var("acc", "f32")))),
+        "normalize": Nest("normalize", operands(["f32"], ["f32"]), ("n",), rows(top, powers, scale)),
+        "best": Nest("best", operands(["f64"], ["i64"]), ("n",), rows(best, Store(1, i, e.var("place")))),
+        "product": Nest("product", operands(["c64"], ["c64"]), ("n",), rows(product, Store(1, i, e.var("acc", "c64")))),
+        "some": Nest("some", operands(["b1"], ["b1"]), ("n",), rows(some, Store(1, i, e.var("acc", "b1")))),
         "take": Nest("take", operands(["f32", "i64"], ["f32"], ["i64"]), ("n",), rows(
             Check(e.and_(e.ge(at, 0), e.lt(at, n)), 3, i + 1), Store(2, i, e.load(0, at, "f32")))),
         "scan": Nest("scan", operands(["f64"], ["f64"]), ("n",), rows(
@@ -80,6 +102,30 @@ def test_ptxas_accepts(name, tmp_path):
     done = subprocess.run(["ptxas", "-arch=sm_90", str(source), "-o", str(tmp_path / "kernel.cubin")],
                           capture_output=True, text=True, check=False)  # fmt: skip
     assert done.returncode == 0, done.stderr
+
+
+def test_gpu_arguments_travel_by_value():
+    text = codegen.emit_ptx(NESTS["row_sum"])
+    assert text.count(".param .u64") == 2 + 1 + 2   # operands, n, begin and end
+    assert "ld.global" in text and "st.global" in text
+
+
+def test_gpu_rows_are_shared_by_blocks():
+    assert sharing(NESTS["row_sum"]) == sharing(NESTS["normalize"]) == sharing(NESTS["best"]) == ROWS
+    text = codegen.emit_ptx(NESTS["row_sum"])
+    assert "shfl.sync" in text and "bar.sync" in text and ".shared" in text
+    assert codegen.emit_ptx(NESTS["best"]).count("shfl.sync") == 4 * codegen.emit_ptx(NESTS["row_sum"]).count("shfl.sync")   # two words each, two accumulators
+
+
+def test_gpu_elements_need_no_division():
+    assert sharing(NESTS["add"]) == POINTS
+    text = codegen.emit_ptx(NESTS["add"])
+    assert "%ctaid.y" in text and "div." not in text and "rem." not in text
+
+
+def test_gpu_loops_in_order_stay_one_thread_s():
+    assert sharing(NESTS["scan"]) == sharing(NESTS["take"]) == THREADS
+    assert "bar.sync" not in codegen.emit_ptx(NESTS["scan"])
 
 
 def test_gpu_combines_atomically():
