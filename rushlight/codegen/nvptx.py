@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ..loops.expr import const, eq, var
+from ..loops.expr import const, eq, idiv, replace, var
 from ..loops.nest import Assign, For, If, Local, Nest, Reduce, Store
 from . import primitives as p
 from .lower import Lowering, assigned_names, expand_calls
@@ -28,6 +28,7 @@ from .targets import Target
 
 POINTS, ROWS, THREADS = "points", "rows", "threads"
 WARP = 32
+AT_ONCE = 4      # elements of a row that a thread has under way
 BARRIER = "@llvm.nvvm.barrier.cta.sync.aligned.all"
 
 
@@ -108,19 +109,34 @@ class GpuLowering(Lowering):
         return not self.is_inside and any(s is one for one in self.shared_loops)
 
     def loop(self, s: For | Reduce, outer: bool = False) -> None:
-        shared = not outer and self.is_shared(s)
-        super_loop = super().loop
-        if not shared:
-            super_loop(s, outer)
-            return
-        first = {acc: self.evaluate(value) for acc, value in zip(s.accs, s.init, strict=True)} if isinstance(s, Reduce) else {}
-        super_loop(s, outer)
-        if self.sharing == POINTS:
+        if outer or not self.is_shared(s) or self.sharing == POINTS:
+            super().loop(s, outer)
             return
         if isinstance(s, Reduce):
+            first = {acc: self.evaluate(value) for acc, value in zip(s.accs, s.init, strict=True)}
+            super().loop(s if s.body else self.several_at_once(s))
             self.merge_block(s, first)
             self.forget(set(s.accs))
+        else:
+            super().loop(s)
         self.meet()   # what one thread stored, another may load in the next loop
+
+    def several_at_once(self, s: Reduce) -> Reduce:
+        """Most of a reduction, several elements a step, so that as many loads are under way; the rest of it is returned."""
+        thread, threads = var("thread"), var("threads")
+        group = threads * const(AT_ONCE, "i64")
+        whole = idiv(s.stop - s.start, group)
+        names = [f"{acc}.most" for acc in s.accs]
+        now = [var(name, value.dtype) for name, value in zip(names, s.init, strict=True)]
+        accs = [var(acc, value.dtype) for acc, value in zip(s.accs, s.init, strict=True)]
+        most = now
+        for k in range(AT_ONCE):
+            place = s.start + var(f"{s.var}.group") * group + threads * const(k, "i64") + thread
+            most = [replace(value, {var(s.var): place, **dict(zip(accs, most, strict=True))}) for value in s.step]
+        super().loop(Reduce(f"{s.var}.group", const(0, "i64"), whole, tuple(names), s.init, tuple(most), s.merge))
+        rest = Reduce(s.var, s.start + whole * group, s.stop, s.accs, tuple(now), s.step, s.merge)
+        self.shared_loops = (*self.shared_loops, rest)
+        return rest
 
     def loop_body(self, s: For | Reduce) -> None:
         """The steps of a shared loop are each one thread's."""
