@@ -276,8 +276,11 @@ class Proxy:
 def _is_assertion(frame: FrameType) -> bool:
     """Whether a frame is about to test the condition of an assert statement."""
     instructions, at = _instruction_at(frame)
-    names = [i.opname for i in instructions[at : at + 6] if i.opname not in ("CACHE", "TO_BOOL", "NOT_TAKEN")]   # what versions of Python put between
-    return len(names) > 1 and names[0].startswith("POP_JUMP") and names[0].endswith("IF_TRUE") and names[1] == "LOAD_ASSERTION_ERROR"
+    found = [i for i in instructions[at : at + 6] if i.opname not in ("CACHE", "TO_BOOL", "NOT_TAKEN")]   # what versions of Python put between
+    if len(found) < 2 or not (found[0].opname.startswith("POP_JUMP") and found[0].opname.endswith("IF_TRUE")):
+        return False
+    # From Python 3.14 on the class of the error is one of several common constants.
+    return found[1].opname == "LOAD_ASSERTION_ERROR" or (found[1].opname == "LOAD_COMMON_CONSTANT" and "AssertionError" in found[1].argrepr)
 
 
 class MetaProxy(Proxy):
