@@ -277,6 +277,8 @@ def _is_assertion(frame: FrameType) -> bool:
     """Whether a frame is about to test the condition of an assert statement."""
     instructions, at = _instruction_at(frame)
     found = [i for i in instructions[at : at + 6] if i.opname not in ("CACHE", "TO_BOOL", "NOT_TAKEN")]   # what versions of Python put between
+    if found and found[0].opname == "COMPARE_OP" and found[0].argrepr.startswith("bool("):   # from 3.13 on a comparison asks for the truth itself
+        del found[0]
     if len(found) < 2 or not (found[0].opname.startswith("POP_JUMP") and found[0].opname.endswith("IF_TRUE")):
         return False
     # From Python 3.14 on the class of the error is one of several common constants.
