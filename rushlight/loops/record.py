@@ -13,24 +13,26 @@ class Record:
     """Base of a frozen record; `fields` lists the names in order."""
 
     fields: tuple[str, ...] = ()
+    defaults: dict[str, object] = {}
 
     def __init_subclass__(cls) -> None:
         cls.fields = tuple(cls.__annotations__)
+        cls.defaults = {name: getattr(cls, name) for name in cls.fields if hasattr(cls, name)}
 
     def __init__(self, *values: object, **named: object) -> None:
         fields, state = self.fields, self.__dict__
         if len(values) > len(fields):
             raise TypeError(f"{type(self).__name__}: takes {len(fields)} fields, got {len(values)} values")
+        if len(values) < len(fields):
+            state.update(self.defaults)
         state.update(zip(fields, values, strict=False))
         for name in named:
-            if name not in fields or name in state:
+            if name not in fields or name in fields[: len(values)]:
                 raise TypeError(f"{type(self).__name__}: unexpected or repeated field {name}")
         state.update(named)
-        for name in fields[len(values) :]:
-            if name not in state:
-                if not hasattr(type(self), name):
-                    raise TypeError(f"{type(self).__name__}: field {name} is missing")
-                state[name] = getattr(type(self), name)
+        if len(state) < len(fields):
+            missing = next(name for name in fields if name not in state)
+            raise TypeError(f"{type(self).__name__}: field {missing} is missing")
 
     def but(self, **changes: object) -> Self:
         """The same record with some fields changed."""

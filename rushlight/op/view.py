@@ -66,11 +66,16 @@ class View(OpDefinition):
             made = self.geometry(stand_in(t, sizes, strides), *args[1:])
             return made.sizes, made.strides, offset + made.offset
 
-        def body(at: Any, sources: Any) -> tuple:
-            return (sources[0].read(at),)
+        return elements(self.name, memory, rule if g.dtype in (None, t.dtype) else None)
 
-        shape = memory.sizes
-        return Lowered(self.name, ("view",), shape, shape, (code,), (memory,), body, view=rule if g.dtype in (None, t.dtype) else None)
+
+def elements(name: str, memory: Memory, rule: Any = None) -> Lowered:
+    """The elements of a tensor as they are; `rule` is what changed its layout, for layouts of other tensors."""
+
+    def body(at: Any, sources: Any) -> tuple:
+        return (sources[0].read(at),)
+
+    return Lowered(name, ("elements",), memory.sizes, memory.sizes, (memory.code,), (memory,), body, view=rule)
 
 
 def stand_in(t: Any, sizes: Any, strides: Any) -> Any:

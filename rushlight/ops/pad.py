@@ -12,7 +12,8 @@ from functools import cached_property
 from typing import Any
 
 from rushlight import _C
-from rushlight.loops.expr import cast, const, idiv, load, var
+from rushlight.loops.expr import cast, const, ge, idiv, le, load, max_, min_, select, var
+from rushlight.loops.lowered import At, Lowered, Memory, NotLowerable, Number, number_value
 from rushlight.loops.nest import Assign, For, Local, Nest, Statement, Store, operands, rows
 from rushlight.op import Composite, find_op
 from rushlight.op.definition import KIND_PLANNED, OpDefinition
@@ -46,14 +47,39 @@ class ConstantPad(OpDefinition):
     def kernels(self) -> dict[tuple, Any]:
         return {}
 
-    def plan(self, args):
-        input, pad, value = args
+    def settled(self, input: Any, pad: Sequence[int]) -> tuple[list[tuple[int, int]], tuple[int, ...]]:
+        """What is added before and after every dim, and the shape; raises for what the op refuses."""
         if len(pad) % 2 or len(pad) > 2 * input.ndim:
             raise RuntimeError(f"constant_pad_nd: pad has two numbers per dimension: expected an even length up to {2 * input.ndim}, got {len(pad)}")
         around = amounts(pad, input.ndim)
         shape = tuple(n + a + b for n, (a, b) in zip(input.shape, around, strict=True))
         if any(n < 0 for n in shape):
             raise RuntimeError(f"constant_pad_nd: padding {list(pad)} makes an input of size {list(input.shape)} one of negative size, {list(shape)}")
+        return around, shape
+
+    def lower(self, args):
+        input, pad, value = args
+        around, shape = self.settled(input, pad)
+        if any(n == 0 for n in input.shape):
+            raise NotLowerable("constant_pad_nd: an input without elements has none to read")
+        changed = [d for d, (a, b) in enumerate(around) if (a, b) != (0, 0)]
+        code = input.dtype.code
+        given = [Number(f"before{d}", "i64", around[d][0]) for d in changed]
+        reads = (Memory("input", code, tuple(input.shape), input.stride()), Number("value", number_value("value", value).dtype, value), *given)
+
+        def body(at: At, sources: Any) -> tuple:
+            place, inside = list(at), const(True, "b1")
+            for d, before in zip(changed, sources[2:], strict=True):
+                own, last = at[d] - before.value, sources[0].shape[d] - ONE
+                inside = inside & ge(own, ZERO) & le(own, last)
+                place[d] = max_(min_(own, last), ZERO)       # read even where it is not used
+            return (select(inside, sources[0][tuple(place)], cast(sources[1].value, code)),)
+
+        return Lowered(self.spec.name, (self.spec.name, tuple(changed)), shape, shape, (code,), reads, body, aligned=False)
+
+    def plan(self, args):
+        input, pad, value = args
+        around, shape = self.settled(input, pad)
         channels = input.ndim in (4, 5) and input._is_channels_last() and prefers_channels_last(input)
         strides = channels_last_strides(shape) if channels else contiguous_strides(shape)
         slots = [("new", input.dtype, shape, strides if channels else None, 0, 0)]

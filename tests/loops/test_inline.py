@@ -165,6 +165,37 @@ def test_into_a_scan():
     same(run(inline(lowered("cumsum", x[0].exp(), 0), 0, lowered("exp", x[0])), x[0]), x[0].exp().cumsum(0))
 
 
+def moved():
+    """Ops that only move elements, with what they take after their tensor, or list of two."""
+    for dims in ((0,), (1,), (0, 2)):
+        yield "flip", False, (dims,)
+    for shift, dim in ((1, 0), (-7, 2), (4, 1)):
+        yield "_roll", False, (shift, dim)
+    for pad, value in (((1, 2), 0), ((-1, 3, 2, -2), 2.5), ((0, 0, 1, 1, -1, 0), -1)):
+        yield "constant_pad_nd", False, (pad, value)
+    for name in ("cat", "stack"):
+        for dim in (0, 1, -1):
+            yield name, True, (dim,)
+
+
+@pytest.mark.parametrize(("name", "is_list", "args"), list(moved()))
+def test_moved_elements(name, is_list, args):
+    op = ops[name]
+    for x, other in zip(layouts(R.float32, 3, 4, 5), layouts(R.float64, 3, 4, 5), strict=True):
+        given = (lambda t, other=other: [t, other]) if is_list else lambda t: t
+        tensors = (x, other) if is_list else (x,)
+        same(run(lowered(name, given(x), *args), *tensors), op(given(x), *args))
+        before = inline(lowered(name, given(x.exp().contiguous()), *args), 0, lowered("exp", x))
+        same(run(before, *tensors), op(given(x.exp()), *args))
+        made = op(given(x), *args)
+        same(run(inline(lowered("exp", made), 0, lowered(name, given(x), *args)), *tensors), made.exp())
+
+
+def test_pieces_without_elements_add_nothing():
+    x, empty = R.randn(2, 3), R.randn(0)
+    same(run(lowered("cat", [empty, x, x[:0], x], 0), x, x), R.cat([x, x]))
+
+
 def test_what_takes_two_loops_is_refused_with_a_reason():
     x = R.randn(4, 5)
     total = lowered("sum", x, dim=(1,), keepdim=True)

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from rushlight import _C
-from rushlight.loops.expr import load, var
+from rushlight.loops.expr import cast, const, eq, load, lt, max_, min_, select, var
+from rushlight.loops.lowered import ONE, At, Lowered, Memory
 from rushlight.loops.nest import For, Nest, Store, operands, rows
 from rushlight.op import Composite, Meta, find_op, wrap_dim
 from rushlight.op.definition import KIND_PLANNED, OpDefinition
@@ -39,7 +40,8 @@ class Cat(OpDefinition):
     kind = KIND_PLANNED
     batch = "dim"
 
-    def plan(self, args):
+    def settled(self, args: tuple) -> tuple[list[tuple[int, Any]], int, Any, list[int]]:
+        """The tensors that add something, with their numbers; the dim, the dtype and the result's shape. Raises for what the op refuses."""
         tensors, dim = args
         if not tensors:
             raise ValueError("cat(): expected a non-empty list of Tensors")
@@ -59,9 +61,32 @@ class Cat(OpDefinition):
                         f"cat: sizes must match except in dimension {dim}: expected {model.shape[d]} in dimension {d}, got "
                         f"{t.shape[d]} in tensor number {k}."
                     )
-        dtype, device = joined_dtype(tensors), device_of(args)
         shape = list(model.shape)
         shape[dim] = sum(t.shape[dim] for _, t in real)
+        return real, dim, joined_dtype(tensors), shape
+
+    def lower(self, args):
+        real, dim, dtype, shape = self.settled(args)
+        pieces = [t for _, t in real if t.shape[dim] != 0]
+        reads = tuple([Memory(f"tensors{k}", t.dtype.code, tuple(t.shape), t.stride()) for k, t in enumerate(pieces)])
+
+        def body(at: At, sources: Any) -> tuple:
+            starts, end = [], ZERO
+            for source in sources:
+                starts.append(end)
+                end = end + source.shape[dim]
+            value = None
+            for source, start in zip(reversed(sources), reversed(starts), strict=True):   # every piece is read, so at places it has
+                place = max_(min_(at[dim] - start, source.shape[dim] - ONE), ZERO)
+                own = cast(source[at.replace(dim, place)], dtype.code)
+                value = own if value is None else select(lt(at[dim], start + source.shape[dim]), own, value)
+            return (value,)
+
+        return Lowered("cat", ("cat", dim), tuple(shape), tuple(shape), (dtype.code,), reads, body, aligned=False)
+
+    def plan(self, args):
+        real, dim, dtype, shape = self.settled(args)
+        tensors, device = args[0], device_of(args)
         order = slowest_first(tensors)
         given = None if order is None else ordered_strides(shape, order[::-1])
         strides, new = given or contiguous_strides(shape), ("new", dtype, tuple(shape), given, 0, 0)
@@ -175,7 +200,8 @@ class Stack(OpDefinition):
     kind = KIND_PLANNED
     batch = "new dim"
 
-    def plan(self, args):
+    def settled(self, args: tuple) -> tuple[int, Any, tuple[int, ...]]:
+        """The new dim, the dtype and the shape; raises for what the op refuses."""
         tensors, dim = args
         if not tensors:
             raise RuntimeError("stack expects a non-empty TensorList")
@@ -185,8 +211,24 @@ class Stack(OpDefinition):
         for k, t in enumerate(tensors):
             if t.shape != model.shape:
                 raise RuntimeError(f"stack: expected tensors of equal size, got {list(model.shape)} at entry 0 and {list(t.shape)} at entry {k}")
-        dtype, device, inputs = joined_dtype(tensors), device_of(args), len(tensors)
-        shape = (*model.shape[:dim], inputs, *model.shape[dim:])
+        return dim, joined_dtype(tensors), (*model.shape[:dim], len(tensors), *model.shape[dim:])
+
+    def lower(self, args):
+        dim, dtype, shape = self.settled(args)
+        reads = tuple([Memory(f"tensors{k}", t.dtype.code, tuple(t.shape), t.stride()) for k, t in enumerate(args[0])])
+
+        def body(at: At, sources: Any) -> tuple:
+            place, value = (*at[:dim], *at[dim + 1 :]), None
+            for k in range(len(sources) - 1, -1, -1):
+                own = cast(sources[k][place], dtype.code)
+                value = own if value is None else select(eq(at[dim], const(k, "i64")), own, value)
+            return (value,)
+
+        return Lowered("stack", ("stack", dim), shape, shape, (dtype.code,), reads, body, aligned=False)
+
+    def plan(self, args):
+        dim, dtype, shape = self.settled(args)
+        tensors, device, inputs = args[0], device_of(args), len(args[0])
         strides = contiguous_strides(shape)
         inside = (*strides[:dim], *strides[dim + 1 :])
         chunks = chunks_of(tensors, dtype, device) if product(shape[:dim]) == 1 else 1

@@ -7,12 +7,14 @@ from typing import Any
 from rushlight import _C
 from rushlight.devices import default_device, handlers
 from rushlight.loops.expr import Value, const, eq, ge, le, lt, select
+from rushlight.loops.lowered import At, Lowered, Memory, Number
 from rushlight.op import Composite, Spec, find_op, wrap_dim, wrap_dims
 from rushlight.op.definition import KIND_PLANNED, OpDefinition
 from rushlight.op.factory import fresh
 from rushlight.op.indexed import Indexed, contiguous_strides, copy_steps
 from rushlight.op.memory import check_memory
-from rushlight.shape import INTS, contiguous_format
+from rushlight.op.view import elements
+from rushlight.shape import INTS, contiguous_format, or_one
 
 ZERO, ONE = const(0, "i64"), const(1, "i64")
 
@@ -33,6 +35,17 @@ class Flip(OpDefinition):
             strides[d] = -strides[d]
         steps = [] if input.is_meta else copy_steps(input.device, input, 0, (1, start * input.itemsize), strides)
         return _C.Plan(1, input.device, [("new", input.dtype, shape, None, 0, 0)], steps)
+
+    def lower(self, args):
+        input, dims = args[0], wrap_dims("flip", args[1], args[0].ndim) if args[0].ndim else ()
+
+        def turned(sizes: Any, strides: Any, offset: int) -> tuple:
+            for d in dims:
+                offset = offset + strides[d] * (or_one(sizes[d]) - 1)
+            return tuple(sizes), tuple([-s if d in dims else s for d, s in enumerate(strides)]), offset
+
+        sizes, strides, start = turned(input.shape, input.stride(), 0)
+        return elements("flip", Memory("input", input.dtype.code, sizes, strides, tuple(range(input.ndim)), start), turned)
 
     def vjp(self, g, dims):
         return {"input": g.flip(dims)}
@@ -103,6 +116,17 @@ class RollDim(OpDefinition):
                 part = input.narrow(dim, start, length)
                 steps += copy_steps(input.device, part, (0, start * stride), (1, target * out_stride), contiguous_strides(shape))
         return _C.Plan(1, input.device, [("new", input.dtype, shape, None, 0, 0)], steps)
+
+    def lower(self, args):
+        input, shift, dim = args[0], args[1], wrap_dim("roll", args[2], args[0].ndim)
+        shape = tuple(input.shape)
+        reads = (Memory("input", input.dtype.code, shape, input.stride()), Number("shift", "i64", shift % or_one(shape[dim])))
+
+        def body(at: At, sources: Any) -> tuple:
+            place = at[dim] - sources[1].value
+            return (sources[0][at.replace(dim, select(lt(place, ZERO), place + sources[0].shape[dim], place))],)
+
+        return Lowered("roll", ("roll", dim), shape, shape, (input.dtype.code,), reads, body, aligned=False)
 
     def vjp(self, g, shift, dim):
         return {"input": find_op("_roll")(g, -shift, dim)}
