@@ -97,9 +97,10 @@ def bind(name: str, args: tuple, kwargs: dict[str, Any]) -> tuple[Any, list[Any]
         definition = overload.definition
         params = definition.spec.params
         names = [p.name for p in params]
-        if len(args) > len(names) or any(k not in names for k in kwargs):
+        places = [p.name for p in params if not p.keyword_only]
+        if len(args) > len(places) or any(k not in names or k in places[: len(args)] for k in kwargs):
             continue
-        given = {**dict(zip(names, args, strict=False)), **kwargs}
+        given = {**dict(zip(places, args, strict=False)), **kwargs}
         if all(p.name in given or not p.required for p in params) and all(not isinstance(given.get(p.name), Stand) or p.is_tensor for p in params):
             return definition, [given.get(p.name, None if p.required else p.default) for p in params]
     raise TypeError(f"{name}: no signature for {len(args)} arguments in a fused body")
