@@ -11,12 +11,14 @@ from typing import Any
 from .. import _C
 from ..autograd import no_grad
 from ..loops.expr import Value, add, cast, const, div, idiv, load, max_, ne, sqrt, var
+from ..loops.lowered import Fold, Folding, Lowered, Memory, Number
 from ..loops.nest import For, Nest, Statement, Store, operands, reduction, rows
 from ..op import Composite, OpDefinition, find_op
 from ..op.batching import expanded, wrapped
 from ..op.definition import KIND_PLANNED
 from ..op.indexed import number
 from ..op.levels import readable
+from ..op.pack import lowered_steps
 from ..op.pointwise import compile_for, scalars
 from ..op.reduction import GRAIN, as_step
 from ..promotion import result_type_of
@@ -31,26 +33,61 @@ LARGE = 25               # points on one side from which a matrix product pays
 # --- the kernel -------------------------------------------------------------------------------------------------------------------
 
 
+class Total(Fold):
+    """Terms added up."""
+
+    blocked = True
+
+    def init(self, s: Any, code: str) -> tuple[Value]:
+        return (const(0, code),)
+
+    def merge(self, s: Any, a: Any, b: Any) -> tuple[Value]:
+        return (add(a[0], b[0]),)
+
+
+class Largest(Total):
+    """The largest of terms that are at least 0."""
+
+    blocked = False
+
+    def merge(self, s: Any, a: Any, b: Any) -> tuple[Value]:
+        return (max_(a[0], b[0]),)
+
+
+TOTAL, LARGEST = Total(), Largest()
+
+
+def usual_order(p: float) -> float | None:
+    """The order of a norm that has a kernel of its own: small whole numbers are products."""
+    return p if p == float("inf") or p in range(7) else None
+
+
+def term_of(gap: Value, p: float | None, order: Value | None) -> Value:
+    """What a distance between two coordinates adds to the p-norm; p None: `order` holds it."""
+    if p == 0.0:
+        return cast(ne(gap, const(0, gap.dtype)), gap.dtype)
+    term = scalars.pow(gap, order) if p is None else gap
+    for _ in range(1, int(p) if p and p != float("inf") else 1):
+        term = term * gap
+    return term
+
+
+def root_of(total: Value, p: float | None, order: Value | None) -> Value:
+    """The p-norm, from what all coordinates added."""
+    if p == 2.0:
+        return sqrt(total)
+    if p in (0.0, 1.0, float("inf")):
+        return total
+    return scalars.pow(total, div(const(1, total.dtype), order if p is None else const(p, total.dtype)))
+
+
 def distance_of(code: str, p: float | None, order: Value, first: Value, second: Value) -> tuple[Statement, Value]:
     """A loop over two vectors that start at `first` and `second`, and their p-norm distance; p None: `order` holds it."""
     m = var("m")
-    gap = scalars.abs(load(0, first + m, code) - load(1, second + m, code))
-    zero = const(0, code)
-    if p == float("inf"):
-        term, join = gap, max_
-    elif p == 0.0:
-        term, join = cast(ne(gap, zero), code), add
-    else:
-        term, join = (scalars.pow(gap, order) if p is None else gap), add
-        for _ in range(1, int(p or 1)):
-            term = term * gap
-    loop = reduction("m", ZERO, var("width"), ["sum"], [zero], lambda acc: [join(acc[0], term)], lambda a, b: [join(a[0], b[0])], blocked=p != float("inf"))
-    total = var("sum", code)
-    if p == 2.0:
-        return loop, sqrt(total)
-    if p in (0.0, 1.0, float("inf")):
-        return loop, total
-    return loop, scalars.pow(total, div(const(1, code), order if p is None else const(p, code)))
+    term = term_of(scalars.abs(load(0, first + m, code) - load(1, second + m, code)), p, order)
+    fold = LARGEST if p == float("inf") else TOTAL
+    loop = reduction("m", ZERO, var("width"), ["sum"], fold.init(scalars, code), lambda acc: fold.merge(scalars, acc, (term,)), lambda a, b: fold.merge(scalars, a, b), blocked=fold.blocked)
+    return loop, root_of(var("sum", code), p, order)
 
 
 class _Distances(OpDefinition):
@@ -61,7 +98,7 @@ class _Distances(OpDefinition):
 
     def kernel(self, t: Any, p: float, params: tuple[str, ...], make: Any) -> tuple[Any, list[int]]:
         """The compiled nest for this type and norm, and the norm's own parameter if it is not one of the usual."""
-        usual = p if p == float("inf") or p in range(7) else None     # small whole numbers are products
+        usual = usual_order(p)
         names, values = list(params), []
         order = cast(number("p", float(p), names, values), t.dtype.code) if usual is None else None
         kernels = self.__dict__.setdefault("kernels", {})
@@ -83,20 +120,29 @@ class SetDistances(_Distances):
         return wrapped(overload.call(x1, x2, args[2]).unflatten(0, (level.batch_size, -1)), level)
 
     def plan(self, args: tuple) -> Any:
+        x1 = args[0]
+        lowered = self.lower(args)
+        slots = [("new", x1.dtype, lowered.shape, None, -1, 0)]
+        steps = [] if x1.device.type == "meta" else lowered_steps(lowered, x1.device, self.__dict__.setdefault("kernels", {}), slots)
+        return _C.Plan(2, x1.device, slots, steps)
+
+    def lower(self, args: tuple) -> Lowered:
         x1, x2, p = args
         batch, points, width = x1.shape
-        slots = [("new", x1.dtype, (batch, points, x2.shape[1]), None, -1, 0)]
-        if x1.device.type == "meta":
-            return _C.Plan(2, x1.device, slots, [])
-        kernel, extra = self.kernel(x1, p, ("points", "others", "width"), self.row)
-        work = max(1, x2.shape[1] * width)
-        return _C.Plan(2, x1.device, slots, [(kernel, [0, 1, 2], [points, x2.shape[1], width, *extra], batch * points, max(1, GRAIN // work), -1)])
+        shape, code, usual = (batch, points, x2.shape[1]), x1.dtype.code, usual_order(p)
+        reads = [Memory("x1", code, tuple(x1.shape), x1.stride(), (0, 1, None, 2)), Memory("x2", code, tuple(x2.shape), x2.stride(), (0, None, 1, 2))]
+        if usual is None:
+            reads.append(Number("p", code, float(p)))
 
-    @staticmethod
-    def row(code: str, p: float | None, order: Any) -> For:
-        i, j = var("i"), var("j")
-        loop, value = distance_of(code, p, order, i * var("width"), (idiv(i, var("points")) * var("others") + j) * var("width"))
-        return rows(For("j", ZERO, var("others"), (loop, Store(2, i * var("others") + j, value))))
+        def body(at: Any, sources: Any) -> tuple[Value]:
+            gap = scalars.abs(sources[0].read(at) - sources[1].read(at))
+            return (term_of(gap, usual, sources[-1].read(at) if usual is None else None),)
+
+        def epilogue(sources: Any, results: Any) -> tuple[Value]:
+            return (root_of(results[0], usual, sources[-1].value if usual is None else None),)
+
+        folding = Folding(LARGEST if usual == float("inf") else TOTAL, code, frozenset((3,)), epilogue)
+        return Lowered(self.spec.name, (self, usual), (*shape, width), shape, (code,), tuple(reads), body, folding=folding)
 
 
 class PairDistances(_Distances):

@@ -20,6 +20,7 @@ from ...loops.record import Record
 from ...loops.vocabulary import Scalars
 from .launch import (
     COLUMN_CHUNK,
+    ENOUGH_ROWS,
     GRAIN,
     ROW_CHUNK,
     STRIDED_CHUNK,
@@ -54,6 +55,8 @@ class Shape(Record):
     lanes: bool         # columns form
     dense: bool         # columns form: neighbouring lanes are neighbours in the output
     chunked: bool
+    inner: bool         # rows form: the last kept loop lies inside an iteration, which then divides no position of it
+    unit: tuple[int, ...]   # of several reads, those whose neighbours along the innermost folded loop are neighbours in memory
 
 
 def schedule_fold(lowered: Lowered) -> Schedule:
@@ -69,9 +72,13 @@ def schedule_fold(lowered: Lowered) -> Schedule:
     lane = lane_axis(kept, folded, lead)
     per_chunk = chunk_length(folding.fold, folding.compute, kept, folded, lane, lead)
     chunks = -(-folded[0].size // per_chunk) if per_chunk else 1
-    shape = Shape(len(kept), len(folded), lane is not None, lane is not None and lane.other == 1, chunks > 1)
+    inner = len(memories) > 1 and lane is None and chunks == 1 and len(kept) > 1 and outputs // kept[-1].size >= ENOUGH_ROWS
+    unit = tuple([r for r, s in enumerate(folded[-1].strides) if s == 1]) if len(memories) > 1 else ()   # one read has its stride tested where it runs
+    shape = Shape(len(kept), len(folded), lane is not None, lane is not None and lane.other == 1, chunks > 1, inner, unit)
     key = ("fold", lowered.key, tuple([m.code for m in memories]), lowered.outs, lead, shape)
     params, extent, grain = launch_numbers(lowered, kept, folded, lane, lead, per_chunk, chunks, count, outputs)
+    if inner:
+        extent, grain = outputs // kept[-1].size, grain_of(count * kept[-1].size)
 
     def nest() -> Nest:
         return FoldNest(lowered, lead, shape).nest()
@@ -276,10 +283,22 @@ class FoldNest:
             item, chunk = idiv(item, var("chunks")), irem(item, var("chunks"))
             bounds = self.chunk_bounds(chunk)
         body = [Local(base, locate(item, self.kept_sizes, self.kept_strides[r])) for r, base in enumerate(self.bases)]
+        if self.shape.inner:
+            return self.inner_rows()
         fold, accs = self.loops(0, [var(base) for base in self.bases], bounds)
         at = item if chunk is None else chunk * var("outputs") + item
         stores = self.stores(accs, at, [var(base) for base in self.bases])
         return Nest(f"{self.lowered.name}_rows", operands(self.codes, self.outs), (*self.params, *self.last_params()), rows(*body, *fold, *stores))
+
+    def inner_rows(self) -> Nest:
+        """Outputs along the last kept loop one after another in each iteration, each folded in vectors."""
+        sizes, item, q = self.kept_sizes, var("i"), var("q")
+        head = [Local(base, locate(item, sizes[:-1], self.kept_strides[r][:-1])) for r, base in enumerate(self.bases)]
+        places = [var(base) + q * var(self.kept_strides[r][-1]) for r, base in enumerate(self.bases)]
+        fold, accs = self.loops(0, places, (ZERO, var(self.sizes[0])))
+        stores = self.stores(accs, item * var(sizes[-1]) + q, places)
+        loop = rows(*head, For("q", ZERO, var(sizes[-1]), (*fold, *stores)))
+        return Nest(f"{self.lowered.name}_rows", operands(self.codes, self.outs), (*self.params, *self.last_params()), loop)
 
     def columns(self) -> Nest:
         """Many outputs per iteration: each lane folds one column."""
@@ -314,7 +333,8 @@ class FoldNest:
     def loops(self, depth: int, offsets: list[Value], bounds: tuple[Value, Value], index: Value = ZERO) -> tuple[list[Statement], list[Value]]:
         """Statements that fold ranges `depth` and deeper, and the accumulators they leave."""
         at = var(f"j{depth}")
-        offsets = [offset + at * var(self.strides[r][depth]) for r, offset in enumerate(offsets)]
+        unit = self.shape.unit if depth == self.shape.folded - 1 else ()
+        offsets = [offset + (at if r in unit else at * var(self.strides[r][depth])) for r, offset in enumerate(offsets)]
         if self.index_strides:   # one folded loop counts its positions itself
             index = at if self.shape.folded == 1 else index + at * var(self.index_strides[depth])
         accs = names(f"acc{depth}.", len(self.init))
