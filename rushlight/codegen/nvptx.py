@@ -64,6 +64,8 @@ class GpuLowering(Lowering):
         self.shared_loops = nest.loop.body if self.sharing in (POINTS, ROWS) else ()
         self.is_inside = False     # a loop that threads share: what is there is one thread's
         self.is_alone = False      # a branch of one thread
+        self.grouped: For | None = None   # the loop over several points at once, and the name of a point
+        self.grouped_var = ""
         super().__init__(nest, target)
 
     # Arguments and threads
@@ -109,8 +111,12 @@ class GpuLowering(Lowering):
         return not self.is_inside and any(s is one for one in self.shared_loops)
 
     def loop(self, s: For | Reduce, outer: bool = False) -> None:
-        if outer or not self.is_shared(s) or self.sharing == POINTS:
+        if outer or not self.is_shared(s):
             super().loop(s, outer)
+            return
+        if self.sharing == POINTS:
+            plain = all(isinstance(one, Store) and one.combine == "set" for one in s.body)
+            super().loop(self.several_points(s) if plain else s)
             return
         if isinstance(s, Reduce):
             first = {acc: self.evaluate(value) for acc, value in zip(s.accs, s.init, strict=True)}
@@ -138,8 +144,41 @@ class GpuLowering(Lowering):
         self.shared_loops = (*self.shared_loops, rest)
         return rest
 
+    def several_points(self, s: For) -> For:
+        """Most of a row's elements, several a step: all are read before any is written. The rest of the loop is returned."""
+        first, threads = self.loop_range(s, False, Reg("i64", 0, ["0"], 0, is_literal=True))
+        self.env["points.first"], self.env["points"] = first, Reg("i64", 0, [threads], 0)
+        group = var("points") * const(AT_ONCE, "i64")
+        whole = idiv(s.stop - s.start, group)
+        self.grouped = For(f"{s.var}.group", const(0, "i64"), whole, s.body)
+        self.grouped_var = s.var
+        super().loop(self.grouped)
+        rest = For(s.var, s.start + whole * group, s.stop, s.body)
+        self.shared_loops = (*self.shared_loops, rest)
+        return rest
+
+    def several_stores(self, s: For) -> None:
+        """The body of such a loop."""
+        name, group = self.grouped_var, var(s.var) * var("points") * const(AT_ONCE, "i64")
+        start = self.nest.loop.body[0].start
+        made = []
+        for k in range(AT_ONCE):
+            self.env[name] = self.evaluate(start + group + var("points") * const(k, "i64") + var("points.first"))
+            self.forget({name})
+            made.append((self.env[name], [self.evaluate(store.value) for store in s.body]))
+        for place, values in made:
+            self.env[name] = place
+            self.forget({name})
+            for store, reg in zip(s.body, values, strict=True):
+                self.write_operand(store.operand, store.index, reg, store.combine)
+        del self.env[name]
+        self.forget({name} | {("operand", store.operand) for store in s.body})
+
     def loop_body(self, s: For | Reduce) -> None:
         """The steps of a shared loop are each one thread's."""
+        if s is self.grouped:
+            self.several_stores(s)
+            return
         inside, self.is_inside = self.is_inside, self.is_inside or any(s is one for one in self.shared_loops)
         super().loop_body(s)
         self.is_inside = inside

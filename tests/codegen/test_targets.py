@@ -120,7 +120,15 @@ def test_gpu_rows_are_shared_by_blocks():
 def test_gpu_elements_need_no_division():
     assert sharing(NESTS["add"]) == POINTS
     text = codegen.emit_ptx(NESTS["add"])
-    assert "%ctaid.y" in text and "div." not in text and "rem." not in text
+    before, _, loops = text.partition("ld.global")
+    assert "%ctaid.y" in text and "rem." not in text
+    assert "div." in before and "div." not in loops   # how many elements come several at a time, asked once
+
+
+def test_gpu_threads_have_several_loads_under_way():
+    text = codegen.emit_ptx(NESTS["add"])
+    loads, _, _ = text.partition("st.global")
+    assert loads.count("ld.global") == 2 * 4
 
 
 def test_gpu_loops_in_order_stay_one_thread_s():
