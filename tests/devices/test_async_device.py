@@ -82,8 +82,8 @@ def test_nothing_waits_until_the_host_looks():
 
 
 def test_host_memory_may_change_after_a_copy():
-    with Slow():
-        source = torch.ones(100)
+    source = torch.ones(100).zero_().fill_(1)   # what follows must not be compiled while the copy waits
+    with Slow(0.05):
         there = source.to("asyncdev")
         source.zero_()
         assert there.sum().item() == 100
