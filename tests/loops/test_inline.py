@@ -7,6 +7,7 @@ import pytest
 import rushlight as R
 from rushlight import _C
 from rushlight.codegen import schedule as schedules
+from rushlight.fake import FakeTensorMode, ShapeEnv
 from rushlight.loops.inline import inline
 from rushlight.loops.lowered import NotLowerable
 from rushlight.op import ops
@@ -205,6 +206,25 @@ def test_what_takes_two_loops_is_refused_with_a_reason():
         inline(lowered("exp", x), 0, lowered("cumsum", x, 0))
     with pytest.raises(NotLowerable, match="extern"):
         lowered("linalg_svd", x)
+
+
+def test_sizes_that_are_symbols_stay_symbols():
+    env = ShapeEnv()
+    mode = FakeTensorMode(shape_env=env)
+    x, y = mode.from_tensor(R.randn(7, 9)), mode.from_tensor(R.randn(9))
+    rows, cols = x.shape
+    with mode:
+        product = x * y
+        total = inline(lowered("sum", product, dim=(1,)), 0, lowered("mul", x, y))
+        (launch,) = schedules.schedule(total).launches
+        assert [str(n) for n in (*total.ranges, *total.shape, launch.extent)] == [str(rows), str(cols), str(rows), str(rows)]
+        turned = inline(lowered("transpose", product, 0, 1), 0, lowered("mul", x, y))
+        assert [[str(s) for s in m.strides] for m in turned.memories] == [["1", str(cols)], ["1", "0"]]
+        flipped = inline(lowered("flip", product, (1,)), 0, lowered("mul", x, y))
+        assert str(flipped.memories[0].offset) == str(cols - 1)
+        joined = inline(lowered("cat", [product, x], 0), 0, lowered("mul", x, y))
+        assert str(schedules.schedule(joined).launches[0].extent) == str(2 * rows)
+    assert not any("==" in str(g) for g in env.guards)
 
 
 def test_stages_print_themselves(monkeypatch, capfd):
