@@ -13,7 +13,6 @@ from typing import Any
 from .. import _C
 from ..autograd.backward import grad
 from ..op import levels
-from ..op.batched import Opaque
 from ..op.fused import Fused
 from ..op.levels import Dual, behind
 from ..op.pointwise import Pointwise
@@ -24,7 +23,7 @@ from .grad_level import check_target
 
 def interpret(level: levels.JvpLevel, overload: Any, args: tuple, tensors: list[Any]) -> Any:
     """One call at a jvp level."""
-    if is_differentiated_body(overload) or isinstance(overload.definition, Opaque) or (isinstance(overload.definition, Fused) and len(overload.definition.spec.returns) > 1):
+    if is_differentiated_body(overload) or overload.definition.batch == "body" or (isinstance(overload.definition, Fused) and len(overload.definition.spec.returns) > 1):
         result = body_of(overload)(*args)
         return result if level.is_ambient else levels.map_tensors(lambda t: levels.dual(level, t) if behind(t, level) is None else t, result)
     if (overload.inplace or level.is_ambient) and all(behind(t, level) is None for t in tensors):

@@ -62,10 +62,14 @@ class VmapLevel(Level):
 
 
 class FunctionalizeLevel(Level):
-    """A `functionalize`: views and writes inside become plain ops; nothing is wrapped."""
+    """A `functionalize`: writes inside become ops with results of their own, and so do views if `removes_views`."""
 
     kind = "functionalize"
-    __slots__ = ()
+    __slots__ = ("removes_views",)
+
+    def __init__(self, removes_views: bool = False) -> None:
+        super().__init__()
+        self.removes_views = removes_views
 
 
 class Tracked:
@@ -105,6 +109,35 @@ class Dual:
 
     def again(self, value: Any) -> Dual:
         return Dual(self.level, value)
+
+
+class Memory:
+    """What tensors of a functionalize level share that would share memory: the value of all of it, and how often it was written."""
+
+    __slots__ = ("value", "writes")
+
+    def __init__(self, value: Any) -> None:
+        self.value, self.writes = value, 0
+
+
+class Functional:
+    """Behind a tensor of a functionalize level: some memory, the views that lead to the tensor, and what they showed after `seen` writes.
+
+    A view is (overload, its arguments after the first, which of its results).
+    """
+
+    __slots__ = ("level", "memory", "seen", "value", "views")
+    dim = -1
+
+    def __init__(self, level: Level, value: Any, memory: Memory | None = None, views: tuple = ()) -> None:
+        self.level, self.value, self.views = level, value, views
+        self.memory = Memory(value) if memory is None else memory
+        self.seen = self.memory.writes
+
+    def again(self, value: Any) -> Functional:
+        made = Functional(self.level, value, self.memory, self.views)
+        made.seen = self.seen
+        return made
 
 
 class _State(threading.local):
@@ -225,6 +258,11 @@ def batch(level: Level, value: Any, dim: int) -> Any:
 def dual(level: Level, value: Any, tangent: Any = None) -> Any:
     """`value` as a tensor of a jvp level."""
     return _C.wrap(whole(value), Dual(level, value, tangent))
+
+
+def functional(level: Level, value: Any, memory: Memory | None = None, views: tuple = ()) -> Any:
+    """`value` as a tensor of a functionalize level: of fresh memory, or of some through views."""
+    return _C.wrap(whole(value), Functional(level, value, memory, views))
 
 
 def adopt(t: Any, level: Level) -> None:

@@ -12,6 +12,7 @@ from .. import _C
 from ..loops.lowered import Lowered, Memory, NotLowerable
 from ..loops.record import Record
 from .definition import KIND_PLANNED, OpDefinition
+from .registry import find_op
 
 
 class Geometry(Record):
@@ -36,6 +37,24 @@ class View(OpDefinition):
 
     def is_view(self) -> bool:
         return True
+
+    def inverse(self, base: Any, new: Any, which: int, *args: Any) -> Any:
+        """`base` with the elements that this view of it shows exchanged for `new`, as a tensor of its own; `which` of several results.
+
+        By default through the geometry, as bytes lie; a view that knows an op for it says so.
+        """
+        dense = base.contiguous()
+        made = self.geometry(dense, *args)
+        g = made[which] if isinstance(made, list) else made
+        if g.dtype not in (None, base.dtype):
+            return self.bytes_inverse(dense, new, g)
+        return find_op("as_strided_scatter")(dense, new, g.sizes, g.strides, dense.storage_offset() + g.offset)
+
+    def bytes_inverse(self, dense: Any, new: Any, g: Geometry) -> Any:
+        """`inverse` where the view has another type: a copy of the base is written through it."""
+        result = dense.clone()
+        result.view(g.dtype).as_strided(g.sizes, g.strides, g.offset).copy_(new)
+        return result
 
     def run(self, *args: Any) -> Any:
         t = args[0]

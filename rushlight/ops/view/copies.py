@@ -44,6 +44,8 @@ def copying_form(name: str, view: type) -> type:
         "schema": tuple(renamed(s, f"{name}_copy") for s in schemas_of(view)),
         "method": name in METHODS,
         "compute": compute,
+        "batch": "body",
+        "vjp": view.vjp,
     }
     return type(f"{view.__name__}Copy", (Composite,), body)
 
@@ -59,6 +61,9 @@ class Alias(View):
 
     def vjp(self, g):
         return {"input": g}
+
+    def inverse(self, base, new, which):
+        return new
 
 
 class DetachCopy(Composite):

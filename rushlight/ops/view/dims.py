@@ -28,6 +28,9 @@ class Permute(View):
             inverse[d] = i
         return {"input": g.permute(inverse)}
 
+    def inverse(self, base, new, which, dims):
+        return self.vjp(new, [d % len(dims) for d in dims])["input"]
+
 
 class Transpose(View):
     """Two dimensions exchanged."""
@@ -44,6 +47,9 @@ class Transpose(View):
 
     def vjp(self, g, dim0, dim1):
         return {"input": g.transpose(dim0, dim1)}
+
+    def inverse(self, base, new, which, dim0, dim1):
+        return new.transpose(dim0, dim1)
 
 
 class SwapAxes(Composite):
@@ -68,6 +74,9 @@ class T(View):
 
     def vjp(self, g):
         return {"input": g.t()}
+
+    def inverse(self, base, new, which):
+        return new.t()
 
 
 class Movedim(Composite):
@@ -115,6 +124,9 @@ class Unsqueeze(View):
     def vjp(self, g, dim):
         return {"input": g.squeeze(dim)}
 
+    def inverse(self, base, new, which, dim):
+        return new.squeeze(dim)
+
 
 class Squeeze(View):
     """Dimensions of size one dropped: all of them, one, or those listed."""
@@ -132,6 +144,9 @@ class Squeeze(View):
 
     def vjp(self, g, input: Meta):
         return {"input": g.view(input.shape) if g._is_contiguous() else g.reshape(input.shape)}
+
+    def inverse(self, base, new, which, dim=None):
+        return new.reshape(base.shape)
 
 
 class Expand(View):
@@ -162,6 +177,16 @@ class Expand(View):
 
     def vjp(self, g, input: Meta):
         return {"input": g.sum_to_size(input.shape)}
+
+    def inverse(self, base, new, which, size, implicit=False):
+        """Every place of a repeated dim shows one element: the first is taken."""
+        extra = new.ndim - base.ndim
+        for _ in range(extra):
+            new = new.select(0, 0)
+        for d, n in enumerate(base.shape):
+            if n == 1 and new.shape[d] != 1:
+                new = new.narrow(d, 0, 1)
+        return new
 
 
 class ExpandAs(Composite):

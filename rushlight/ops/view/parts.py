@@ -33,6 +33,9 @@ class Select(View):
     def vjp(self, g, input: Meta, dim, index):
         return {"input": input.zeros().select_scatter(g, dim, index)}
 
+    def inverse(self, base, new, which, dim, index):
+        return base.select_scatter(new, dim, index)
+
 
 class Slice(View):
     """Positions start to end along a dimension, every `step`-th."""
@@ -53,6 +56,9 @@ class Slice(View):
 
     def vjp(self, g, input: Meta, dim, start, end, step):
         return {"input": input.zeros().slice_scatter(g, dim, start, end, step)}
+
+    def inverse(self, base, new, which, dim, start, end, step):
+        return base.slice_scatter(new, dim, start, end, step)
 
 
 def _bound(given: int | None, default: int, size: int) -> int:
@@ -89,6 +95,10 @@ class Narrow(View):
         begin = start + input.shape[dim] if start < 0 else start
         return {"input": input.zeros().slice_scatter(g, dim, begin, begin + length)}
 
+    def inverse(self, base, new, which, dim, start, length):
+        begin = start + base.shape[dim] if start < 0 else start
+        return base.slice_scatter(new, dim, begin, begin + length)
+
 
 class NarrowFrom(Composite):
     """narrow with its start in a 0-d integer tensor."""
@@ -113,6 +123,11 @@ class SelectScatter(Composite):
         place.copy_(src)
         return result
 
+    batch = "body"
+
+    def vjp(self, g, src: Meta, dim, index):
+        return {"input": g.select_scatter(src.zeros(), dim, index), "src": g.select(dim, index)}
+
 
 class SliceScatter(Composite):
     """A copy of `input` with `src` written over a slice."""
@@ -127,6 +142,11 @@ class SliceScatter(Composite):
         place.copy_(src)
         return result
 
+    batch = "body"
+
+    def vjp(self, g, src: Meta, dim, start, end, step):
+        return {"input": g.slice_scatter(src.zeros(), dim, start, end, step), "src": find_op("slice")(g, dim, start, end, step)}
+
 
 class DiagonalScatter(Composite):
     """A copy of `input` with `src` written over a diagonal."""
@@ -139,6 +159,11 @@ class DiagonalScatter(Composite):
         check_place("diagonal_scatter", place, src)
         place.copy_(src)
         return result
+
+    batch = "body"
+
+    def vjp(self, g, src: Meta, offset, dim1, dim2):
+        return {"input": g.diagonal_scatter(src.zeros(), offset, dim1, dim2), "src": g.diagonal(offset, dim1, dim2)}
 
 
 class AsStridedScatter(Composite):
@@ -181,6 +206,9 @@ class Diagonal(View):
 
     def vjp(self, g, input: Meta, offset, dim1, dim2):
         return {"input": input.zeros().diagonal_scatter(g, offset, dim1, dim2)}
+
+    def inverse(self, base, new, which, offset, dim1, dim2):
+        return base.diagonal_scatter(new, offset, dim1, dim2)
 
 
 class Unfold(View):
@@ -238,6 +266,9 @@ class AsStrided(View):
 
     def vjp(self, g, input: Meta, size, stride, storage_offset):
         return {"input": as_strided_gradient(g, input, size, stride, storage_offset)}
+
+    def inverse(self, base, new, which, size, stride, storage_offset):
+        return base.as_strided_scatter(new, size, stride, storage_offset)
 
 
 def check_strided(t: Any, size: Any, stride: Any, storage_offset: int | None) -> None:
@@ -324,6 +355,11 @@ class Split(View):
         lengths = split_sizes("split", tensor.shape[d], split_size_or_sections)
         return {"tensor": join(g, tensor, d, lengths)}
 
+    def inverse(self, base, new, which, size, dim):
+        d = dim % base.ndim
+        start = sum(split_sizes("split", base.shape[d], size)[:which])
+        return base.slice_scatter(new, d, start, start + new.shape[d])
+
 
 class SplitMethod(Composite):
     """`split` with the name its argument has in the method of PyTorch."""
@@ -371,6 +407,9 @@ class Unbind(View):
         lengths = [1] * input.shape[d]
         parts = g if isinstance(g, tuple) else (g,)
         return {"input": join(tuple(None if p is None else p.unsqueeze(d) for p in parts), input, d, lengths)}
+
+    def inverse(self, base, new, which, dim):
+        return base.select_scatter(new, dim, which)
 
 
 class UnsafeSplit(Composite):

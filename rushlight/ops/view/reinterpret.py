@@ -25,6 +25,9 @@ class ViewAsReal(View):
     def vjp(self, g):
         return {"input": find_op("view_as_complex")(g.contiguous())}
 
+    def inverse(self, base, new, which):
+        return find_op("view_as_complex")(new.contiguous())
+
 
 class ViewAsComplex(View):
     """Pairs in a last dimension of size two as complex numbers."""
@@ -48,6 +51,9 @@ class ViewAsComplex(View):
     def vjp(self, g):
         return {"input": find_op("view_as_real")(g.resolve_conj())}
 
+    def inverse(self, base, new, which):
+        return find_op("view_as_real")(new)
+
 
 def check_complex(name: str, t: Any) -> None:
     """Only complex numbers have parts."""
@@ -68,6 +74,9 @@ class RealPart(View):
     def vjp(self, g, input: Meta):
         return {"input": g.to(input.dtype)}
 
+    def inverse(self, base, new, which):
+        return find_op("complex")(new, find_op("_imag_part")(base))
+
 
 class ImagPart(View):
     """The imaginary parts, as a view."""
@@ -81,6 +90,9 @@ class ImagPart(View):
 
     def vjp(self, g, input: Meta):
         return {"input": g.to(input.dtype) * 1j}
+
+    def inverse(self, base, new, which):
+        return find_op("complex")(find_op("_real_part")(base), new)
 
 
 class Real(Composite):

@@ -49,6 +49,9 @@ class ViewSize(View):
     def vjp(self, g, input: Meta):
         return {"input": g.view(input.shape) if g._is_contiguous() else g.reshape(input.shape)}
 
+    def inverse(self, base, new, which, size):
+        return new.reshape(base.shape)
+
 
 class ViewDtype(View):
     """The same bytes read as another type."""
@@ -80,6 +83,9 @@ class ViewDtype(View):
 
     def vjp(self, g, input: Meta):
         return {"input": g.view(input.dtype)}
+
+    def inverse(self, base, new, which, dtype):
+        return new.contiguous().view(base.dtype)
 
 
 class Reshape(Composite):
