@@ -127,5 +127,8 @@ NOT_ALIASED = ("optim", "optim.lr_scheduler")
 
 # Modules that moved, before -> now: pickles made then name them. (What PyTorch has never changes its name.)
 FORMER: dict[str, str] = {
+    "op.panels": "op.factor_panels",
+    "codegen.panels": "codegen.tiled_products",
+    "op.batched": "op.batch_overloads",
     "autograd.mutation": "dispatch.saved_mutation",
 }

@@ -25,7 +25,7 @@ from rushlight.op.pointwise import Promote as Promote
 from rushlight.op.reduction import Reduction as Reduction
 from rushlight.op.extern import Spec as Spec
 from rushlight.op.view import View as View
-from . import batched as batched
+from . import batch_overloads as batch_overloads
 from . import batching as batching
 from . import blocks as blocks
 from . import butterflies as butterflies
@@ -45,7 +45,7 @@ from rushlight.op.registry import load_all as load_all
 from . import memory as memory
 ops: Any
 from . import out as out
-from . import panels as panels
+from . import factor_panels as factor_panels
 from . import pointwise as pointwise
 from rushlight.op.registry import publish as publish
 from rushlight.op.registry import published as published

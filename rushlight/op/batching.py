@@ -1,7 +1,7 @@
 """Batching rules, derived from kinds: how one call on examples becomes one call on the whole batch.
 
 Enters: an overload and bound arguments some of which belong to a vmap level. Leaves: the results as tensors of that
-level. Rules run one level down and are written with ops, or make an overload of their own (see `batched.py`), so every
+level. Rules run one level down and are written with ops, or make an overload of their own (see `batch_overloads.py`), so every
 level below sees ordinary calls.
 
     pointwise     dims are aligned: the batch in front, ones where an operand has fewer dims
@@ -28,7 +28,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import _C
-from .batched import gather_form, opaque_form, row_form, scatter_form, view_form
+from .batch_overloads import gather_form, opaque_form, row_form, scatter_form, view_form
 from .definition import OpDefinition
 from .fused import Fused
 from .indexed import Indexed, Scattered

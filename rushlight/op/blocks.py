@@ -21,7 +21,7 @@ from types import MappingProxyType
 from typing import Any
 
 from .. import _C
-from ..codegen import panels
+from ..codegen import tiled_products
 from ..loops.record import Record
 
 SCRATCH = -1
@@ -91,7 +91,7 @@ class When(Record):
 def product(code: str, a: Block, b: Block, c: Block, sizes: tuple[Amount, Amount, Amount], leading: tuple[int, int, int], turned: bool = False, alpha: float = 1.0, beta: float = 0.0) -> Call:
     """c = alpha * a @ b + beta * c, with sizes (m, n, k) and row strides; `turned` reads a transposed. Sizes that fit the caches."""
     bits = struct.unpack("<qq", struct.pack("<dd", alpha, beta))
-    return Call(panels.product_kernel(code, turned).address, [a, b, c, c], [*sizes, *leading, int(turned), 0, 0, 0, 0, *bits, leading[2], 0])
+    return Call(tiled_products.product_kernel(code, turned).address, [a, b, c, c], [*sizes, *leading, int(turned), 0, 0, 0, 0, *bits, leading[2], 0])
 
 
 def step(slots: Sequence[int], parallel: Sequence[tuple[str, int]], serial: Sequence[str], scratch: int, body: Sequence[Any], grain: int = 1) -> tuple:

@@ -13,7 +13,7 @@ import struct
 from typing import Any
 
 from .. import _C
-from ..codegen import panels, tile_packs, tiles, transpose
+from ..codegen import tile_packs, tiled_products, tiles, transpose
 from ..codegen.targets import machine, vector_bits
 from ..devices import handlers
 from ..loops import expr
@@ -121,7 +121,7 @@ def panel_step(
     size = 4 if code == "f32" else 8
     bits = struct.unpack("<qq", struct.pack("<dd", alpha, beta))
     params = [m, n, k, a.col if transposed else a.row, b.row, c.row, int(transposed), 0, a.batch * size, b.batch * size, c.batch * size, *bits, d.row, d.batch * size]
-    kernel = panels.product_kernel(code, transposed).address
+    kernel = tiled_products.product_kernel(code, transposed).address
     return (kernel, [a.slot, b.slot, c.slot, d.slot], params, batch, max(1, CHUNK // (m * n * k)), -1)
 
 

@@ -7,7 +7,7 @@ import struct
 import pytest
 
 import rushlight as rl
-from rushlight.codegen import panels
+from rushlight.codegen import tiled_products
 
 SIZES = [(1, 1, 1), (8, 8, 8), (3, 5, 7), (13, 29, 6), (64, 64, 64), (17, 40, 33), (9, 3, 100), (5, 130, 2)]
 
@@ -17,7 +17,7 @@ def product(a, b, c, turned, alpha, beta):
     k, size = b.shape[1], c.element_size()
     bits = struct.unpack("<qq", struct.pack("<dd", alpha, beta))
     params = [m, n, k, a.stride(1), b.stride(1), c.stride(1), int(turned), 0, *(t.stride(0) * size for t in (a, b, c)), *bits, c.stride(1), c.stride(0) * size]
-    kernel = panels.product_kernel(c.dtype.code, turned).address
+    kernel = tiled_products.product_kernel(c.dtype.code, turned).address
     return rl._C.Plan(3, rl.device("cpu"), [("arg", None, None, None, 2, 0)], [(kernel, [0, 1, 2, 2], params, batch, 1, -1)])(a, b, c)
 
 
@@ -70,7 +70,7 @@ def test_compiles_for_other_widths(bits, cpu, monkeypatch):
     llvm = pytest.importorskip("llvmlite.binding")
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
-    monkeypatch.setattr(panels, "vector_bits", lambda: bits)
+    monkeypatch.setattr(tiled_products, "vector_bits", lambda: bits)
     machine = llvm.Target.from_triple("x86_64-unknown-linux-gnu").create_target_machine(cpu=cpu, features="-prefer-256-bit", opt=2, reloc="pic")
-    text = machine.emit_assembly(llvm.parse_assembly('target triple = "x86_64-unknown-linux-gnu"\n' + panels.module_text("f32", False)))
+    text = machine.emit_assembly(llvm.parse_assembly('target triple = "x86_64-unknown-linux-gnu"\n' + tiled_products.module_text("f32", False)))
     assert "vfmadd" in text and ("zmm" if bits == 512 else "ymm") in text

@@ -8,7 +8,7 @@ from rushlight import _C
 from rushlight.loops import expr
 from rushlight.loops.nest import Assign, For, Local, Nest, Store, operands, rows
 from rushlight.loops.vocabulary import Scalars
-from rushlight.op import Composite, find_op, panels, result_type
+from rushlight.op import Composite, factor_panels, find_op, result_type
 from rushlight.op.lapack import LENGTH, REAL, WORK, Block, Lapack, Program, kernel_for, place
 from rushlight.op.levels import readable
 from rushlight.op.pointwise import check_devices
@@ -53,7 +53,7 @@ class _Cholesky(Lapack):
         a, result = p.input(0, A), p.output(A.dtype, n, n)
         info = p.temporary(_C.int64)
         p.copy(a, result, *((0, None) if upper else (None, 0)))
-        panels.cholesky(p, code, result, upper, info)
+        factor_panels.cholesky(p, code, result, upper, info)
         return result, info
 
     def vjp(self, g, upper, result):
@@ -157,7 +157,7 @@ def factor_lu(p: Program, A: Any, kind: str = "output", source: Block | None = N
     lu, pivots = getattr(p, kind)(A.dtype, m, n), getattr(p, kind)(_C.int32, k)
     wide, info = p.temporary(_C.int64, k), p.temporary(_C.int64)
     p.copy(p.input(0, A) if source is None else source, lu)
-    panels.factor(p, A.dtype.code, lu, wide, info)
+    factor_panels.factor(p, A.dtype.code, lu, wide, info)
     p.copy(wide, pivots)
     return lu, wide, pivots, info
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rushlight import _C
-from rushlight.op import Composite, find_op, panels, result_type
+from rushlight.op import Composite, factor_panels, find_op, result_type
 from rushlight.op.lapack import Block, Lapack, Number, Program, numel
 
 from .arguments import (
@@ -47,7 +47,7 @@ class SolveSame(Lapack):
         result = p.output(A.dtype, n, k) if left else p.output(A.dtype, k, n, row_major=True).t
         p.copy(b if left else b.t, result)
         lu, wide, _, info = factor_lu(p, A)
-        panels.solve(p, code, "N" if left else "T", lu, wide, result)
+        factor_panels.solve(p, code, "N" if left else "T", lu, wide, result)
         p.status(p.output(_C.int32), info, label, singular_solve)
 
     def vjp(self, g, A, left, result):
@@ -133,7 +133,7 @@ class _Inverse(Lapack):
         result = p.output(A.dtype, n, n)
         lu, wide, _, info = factor_lu(p, A, "temporary")
         p.identity(result)
-        panels.solve(p, A.dtype.code, "N", lu, wide, result)
+        factor_panels.solve(p, A.dtype.code, "N", lu, wide, result)
         return info
 
     def vjp(self, g, result):
@@ -272,7 +272,7 @@ class LuSolveSame(Lapack):
         wide = p.temporary(_C.int64, n)
         p.exchanges(p.input(1, pivots, core=1), wide, n, "linalg.lu_solve")
         p.copy(p.input(2, B), result)
-        panels.solve(p, code, "C" if adjoint else "N", lu, wide, result)
+        factor_panels.solve(p, code, "C" if adjoint else "N", lu, wide, result)
 
     def vjp(self, g, LU, pivots, adjoint, result):
         gB = find_op("linalg_lu_solve")(LU, pivots, g, adjoint=not adjoint)
