@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import platform
 
-from . import _C, environment
-from .settings import get_num_interop_threads
+from . import _C
+from .base import environment
+from .base.settings import get_num_interop_threads
 from .version import __version__
 
 __all__ = ["parallel_info", "show"]

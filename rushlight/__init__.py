@@ -10,11 +10,12 @@ _gc.disable()
 
 # A checkout in which nothing was built. (tools/make_tables.py brings the core it was given along.)
 if f"{__name__}._C" not in _sys.modules and not any(_finder.find_spec(f"{__name__}._C", __path__) for _finder in _sys.meta_path):
-    from . import core_finder as _core_finder
+    from .base import core_finder as _core_finder
 
     _core_finder.use_installed_copy(__path__)
 
-from . import home_rows as _home_rows, homes as _homes
+from . import home_rows as _home_rows
+from .base import homes as _homes
 
 _homes.install(_home_rows.ROWS, _home_rows.INTERNAL, _home_rows.NOT_ALIASED, _home_rows.FORMER)
 
@@ -22,13 +23,10 @@ from . import (  # noqa: F401
     _C,
     autograd,
     dispatch as _dispatch,
-    dtype as _dtype,  # here, so that the class of that name is what stays
-    late as _late,
     op,
     ops,
     overrides as _overrides,
     tensor as _tensor_methods,
-    tracebacks as _tracebacks,
     version as _version,
     wiring as _wiring,
 )
@@ -60,12 +58,45 @@ from ._C import (
     uint32,
     uint64,
 )
-from .assertions import PUBLIC as _ASSERTIONS
 from .autograd import enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad, set_grad_enabled
 from .autograd.anomaly_mode import is_anomaly_check_nan_enabled, is_anomaly_enabled
+from .base import dtype as _dtype, late as _late, tracebacks as _tracebacks  # noqa: F401
+from .base.assertions import PUBLIC as _ASSERTIONS
+from .base.dtype import ALL as _DTYPES, finfo, iinfo
+from .base.promotion import can_cast, default_dtype as get_default_dtype, promote_types, result_type, set_default_dtype
+from .base.settings import (
+    are_deterministic_algorithms_enabled,
+    compiled_with_cxx11_abi,
+    get_deterministic_debug_mode,
+    get_float32_matmul_precision,
+    get_num_interop_threads,
+    is_deterministic_algorithms_warn_only_enabled,
+    is_warn_always_enabled,
+    set_deterministic_debug_mode,
+    set_float32_matmul_precision,
+    set_flush_denormal,
+    set_num_interop_threads,
+    set_warn_always,
+    use_deterministic_algorithms,
+)
+from .base.shape import (
+    Size,
+    channels_last,
+    channels_last_3d,
+    contiguous_format,
+    jagged,
+    layout,
+    memory_format,
+    preserve_format,
+    sparse_bsc,
+    sparse_bsr,
+    sparse_coo,
+    sparse_csc,
+    sparse_csr,
+    strided,
+)
 from .devices import default_device as get_default_device, set_default_device
 from .dispatch import namespaces as _namespaces
-from .dtype import ALL as _DTYPES, finfo, iinfo
 from .functions import (
     allclose,
     as_strided_,
@@ -94,39 +125,7 @@ from .functions import (
 )
 from .interop import as_tensor, asarray, from_dlpack, from_numpy, frombuffer, tensor, to_dlpack
 from .legacy import TYPES as _LEGACY_TYPES
-from .promotion import can_cast, default_dtype as get_default_dtype, promote_types, result_type, set_default_dtype
 from .random import get_rng_state, initial_seed, manual_seed, seed, set_rng_state
-from .settings import (
-    are_deterministic_algorithms_enabled,
-    compiled_with_cxx11_abi,
-    get_deterministic_debug_mode,
-    get_float32_matmul_precision,
-    get_num_interop_threads,
-    is_deterministic_algorithms_warn_only_enabled,
-    is_warn_always_enabled,
-    set_deterministic_debug_mode,
-    set_float32_matmul_precision,
-    set_flush_denormal,
-    set_num_interop_threads,
-    set_warn_always,
-    use_deterministic_algorithms,
-)
-from .shape import (
-    Size,
-    channels_last,
-    channels_last_3d,
-    contiguous_format,
-    jagged,
-    layout,
-    memory_format,
-    preserve_format,
-    sparse_bsc,
-    sparse_bsr,
-    sparse_coo,
-    sparse_csc,
-    sparse_csr,
-    strided,
-)
 from .storage import STORAGE_DTYPES as _STORAGE_NAMES, TypedStorage
 
 __version__ = _version.TorchVersion(_version.__version__)

@@ -12,12 +12,13 @@ import warnings
 from collections import OrderedDict
 from typing import Any
 
-from . import _C, _utils, homes, late
+from . import _C, _utils
 from ._C import Tensor, UntypedStorage
+from .base import homes, late
+from .base.shape import sparse_coo, strided
 from .op import find_op
 from .ops.nested import container as _nested
 from .ops.sparse import container as _sparse
-from .shape import sparse_coo, strided
 from .storage import STORAGE_NAMES, TypedStorage, deepcopy_storage, face_of
 
 # --- pickling -----------------------------------------------------------------------------------------------------------

@@ -10,13 +10,14 @@ import threading
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from . import _C, late
+from . import _C
 from ._C import Tensor, UntypedStorage
-from .errors import ExceptionWrapper, KeyErrorMessage  # noqa: F401 - PyTorch's place for them
+from .base import late
+from .base.errors import ExceptionWrapper, KeyErrorMessage  # noqa: F401 - PyTorch's place for them
+from .base.shape import sparse_coo
 from .op import find_op
 from .ops.nested.container import start as start_nested
 from .ops.sparse.container import COMPRESSED
-from .shape import sparse_coo
 
 
 class _Ongoing(threading.local):

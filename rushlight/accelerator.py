@@ -12,8 +12,8 @@ from typing import Any
 
 from . import _C, devices
 from ._C import device as Device
+from .base.refusals import stand_in
 from .devices import handlers, set_unit
-from .refusals import stand_in
 from .streams import Stream
 
 Graph = stand_in("torch.accelerator", "Graph")

@@ -12,10 +12,10 @@ from types import ModuleType
 from typing import Any
 
 from . import _C
+from .base.refusals import names_of
 from .dispatch import DispatchKey, DispatchKeySet  # noqa: F401
 from .dispatch.modes import DisableTorchFunction, DisableTorchFunctionSubclass  # noqa: F401
 from .op import levels
-from .refusals import names_of
 
 _TensorMeta = _C.TensorMeta
 _TensorBase = _C.Tensor

@@ -1,7 +1,7 @@
 """rushlight.fft: the ops whose definitions say `namespace = "fft"`."""
 
-from . import homes
 from ._C import Tensor  # noqa: F401
+from .base import homes
 from .op import published
 
 globals().update(published("fft"))

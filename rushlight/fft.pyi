@@ -10,7 +10,7 @@ _F = TypeVar("_F")
 
 
 from rushlight import return_types as _return_types
-from rushlight.shape import layout as _layout, memory_format as _memory_format
+from rushlight.base.shape import layout as _layout, memory_format as _memory_format
 from rushlight import Generator as _Generator, Tensor, device as _device, dtype as _dtype
 def fft(input: Tensor, n: builtins.int | None = None, dim: builtins.int = -1, norm: builtins.str | None = None, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor: ...
 def fft2(input: Tensor, s: builtins.int | Sequence[builtins.int] | None = None, dim: builtins.int | Sequence[builtins.int] = ..., norm: builtins.str | None = None, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor: ...

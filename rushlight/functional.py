@@ -1,6 +1,6 @@
 """rushlight.functional: the top-level functions PyTorch writes in Python, under the module it keeps them in."""
 
-from . import homes
+from .base import homes
 from .functions import broadcast_shapes, broadcast_tensors
 from .op import published
 from .ops.einsum import einsum

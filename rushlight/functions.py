@@ -11,10 +11,10 @@ from typing import Any
 
 from . import _C, legacy
 from ._C import Tensor, UntypedStorage
+from .base.promotion import set_default_dtype
+from .base.shape import INTS, Size
 from .op import find_op
 from .overrides import handle_torch_function, is_tensor_like, overridable
-from .promotion import set_default_dtype
-from .shape import INTS, Size
 from .storage import TypedStorage
 
 # --- questions ----------------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ _dynamo.eval_frame -> .: compile
 accelerator -> .: get_device_module
 accelerator -> accelerator.memory: empty_cache empty_host_cache get_memory_info max_memory_allocated max_memory_reserved memory_allocated memory_reserved memory_stats reset_accumulated_memory_stats reset_peak_memory_stats
 accelerator -> accelerator.graphs: Graph
-assertions -> .: _assert _check sym_float sym_int sym_ite sym_max sym_min sym_not sym_sqrt sym_sum
+base.assertions -> .: _assert _check sym_float sym_int sym_ite sym_max sym_min sym_not sym_sqrt sym_sum
 autograd.anomaly_mode -> .: is_anomaly_check_nan_enabled
 autograd.backward -> autograd: backward grad
 dispatch.saved_mutation -> autograd.graph: allow_mutation_on_saved_tensors
@@ -28,7 +28,7 @@ dispatch.autocast -> .: autocast_decrement_nesting autocast_increment_nesting cl
 dispatch.autocast -> amp.autocast_mode: is_autocast_available
 dispatch.keys -> .: DispatchKey DispatchKeySet
 dispatch.table -> library: fallthrough_kernel
-dtype -> .: finfo iinfo
+base.dtype -> .: finfo iinfo
 symbols.numbers -> .: SymInt SymFloat SymBool
 func.batch_norm -> func: replace_all_batch_norm_modules_
 func.rearranging -> func: rearrange
@@ -73,15 +73,15 @@ package.reader -> package.analyze.is_from_package: is_from_package
 package.tracing -> package.analyze.trace_dependencies: trace_dependencies
 package.tracing -> package.analyze.find_first_use_of_broken_modules: find_first_use_of_broken_modules
 printing -> _tensor_str: set_printoptions
-promotion -> .: can_cast result_type promote_types
+base.promotion -> .: can_cast result_type promote_types
 serialization.allowed -> serialization: add_safe_globals clear_safe_globals get_safe_globals safe_globals
 serialization.locations -> serialization: StorageType default_restore_location location_tag normalize_storage_type register_package storage_to_tensor_type
 serialization.options -> serialization: LoadEndianness get_crc32_options get_default_load_endianness get_default_mmap_options set_crc32_options set_default_load_endianness set_default_mmap_options skip_data
 serialization.stand_ins -> nn.utils.spectral_norm: SpectralNormLoadStateDictPreHook SpectralNormStateDictHook
 serialization.read -> serialization: get_unsafe_globals_in_checkpoint load
 serialization.write -> serialization: save
-settings -> .: are_deterministic_algorithms_enabled get_deterministic_debug_mode get_float32_matmul_precision get_num_interop_threads is_deterministic_algorithms_warn_only_enabled is_warn_always_enabled set_deterministic_debug_mode set_float32_matmul_precision set_flush_denormal set_num_interop_threads set_warn_always use_deterministic_algorithms
-shape -> .: layout memory_format
+base.settings -> .: are_deterministic_algorithms_enabled get_deterministic_debug_mode get_float32_matmul_precision get_num_interop_threads is_deterministic_algorithms_warn_only_enabled is_warn_always_enabled set_deterministic_debug_mode set_float32_matmul_precision set_flush_denormal set_num_interop_threads set_warn_always use_deterministic_algorithms
+base.shape -> .: layout memory_format
 signal.windows -> signal.windows.windows: bartlett blackman cosine exponential gaussian general_cosine general_hamming hamming hann kaiser nuttall
 sparse -> sparse.semi_structured: SparseSemiStructuredTensor SparseSemiStructuredTensorCUSPARSELT SparseSemiStructuredTensorCUTLASS to_sparse_semi_structured
 streams -> .: Event Stream
@@ -120,13 +120,28 @@ utils.swapping -> utils: swap_tensors
 utils.tensorboard.images -> utils.tensorboard.summary: draw_boxes
 """
 # Parts that PyTorch has nothing like: their definitions are never called by PyTorch's names.
-INTERNAL = ("ops", "op", "loops", "codegen", "compat", "devices", "dispatch", "_C", "homes", "late", "disk_cache", "absent", "version", "unbuilt")
+INTERNAL = ("ops", "op", "loops", "codegen", "compat", "devices", "dispatch", "_C", "base.homes", "base.late", "base.disk_cache", "base.absent", "version", "unbuilt", "base.refusals")
 
 # Packages that `compat` completes when a program imports them under the other name.
 NOT_ALIASED = ("optim", "optim.lr_scheduler")
 
 # Modules that moved, before -> now: pickles made then name them. (What PyTorch has never changes its name.)
 FORMER: dict[str, str] = {
+    "environment": "base.environment",
+    "errors": "base.errors",
+    "show": "base.show",
+    "notice": "base.notice",
+    "tracebacks": "base.tracebacks",
+    "absent": "base.absent",
+    "refusals": "base.refusals",
+    "disk_cache": "base.disk_cache",
+    "late": "base.late",
+    "homes": "base.homes",
+    "core_finder": "base.core_finder",
+    "settings": "base.settings",
+    "shape": "base.shape",
+    "assertions": "base.assertions",
+    "promotion": "base.promotion",
     "op.panels": "op.factor_panels",
     "codegen.panels": "codegen.tiled_products",
     "op.batched": "op.batch_overloads",

@@ -21,7 +21,7 @@ from urllib.error import URLError
 from urllib.parse import urlparse
 from urllib.request import Request, urlopen
 
-from . import environment
+from .base import environment
 from .serialization import load as _load_file
 from .serialization.sources import replaced
 

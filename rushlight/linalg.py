@@ -1,6 +1,6 @@
 """rushlight.linalg: the ops whose definitions say `namespace = "linalg"`, and the error they raise."""
 
-from . import homes
+from .base import homes
 from .op import published
 from .op.lapack import LinAlgError
 

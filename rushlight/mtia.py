@@ -1,6 +1,6 @@
 """`torch.mtia` on a machine without such a device."""
 
-from .absent import absent_device
-from .refusals import names_of
+from .base.absent import absent_device
+from .base.refusals import names_of
 
 globals().update(absent_device("torch.mtia", "MTIA", names_of("torch.mtia")))

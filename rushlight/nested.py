@@ -10,10 +10,10 @@ from itertools import pairwise
 from typing import Any
 
 from . import _C
+from .base.shape import jagged, strided
 from .op import find_op
 from .ops.nested.container import NestedTensor, put_together
 from .ops.sparse.construct import as_tensor
-from .shape import jagged, strided
 
 __all__ = ["NestedTensor", "as_nested_tensor", "masked_select", "narrow", "nested_tensor", "nested_tensor_from_jagged", "to_padded_tensor"]
 

@@ -9,9 +9,10 @@ import types
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from . import _C, late
+from . import _C
 from ._C import Tensor
 from .autograd.backward import tensor_backward as plain_backward
+from .base import late
 from .dispatch.dispatcher import ask_overrides, flat, overloaded_types
 from .dispatch.modes import DisableTorchFunction, DisableTorchFunctionSubclass, TorchFunctionMode, below, state
 from .op import published

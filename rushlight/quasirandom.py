@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from ._C import Generator, Tensor, float64, int64
+from .base.promotion import default_dtype
 from .interop import from_numpy
 from .op import find_op
-from .promotion import default_dtype
 
 __all__ = ["SobolEngine"]
 

@@ -1,6 +1,6 @@
 """rushlight.special: the ops whose definitions say `namespace = "special"`, and its spellings of top-level ones."""
 
-from . import homes
+from .base import homes
 from .op import published, spelled
 
 _top = published("")

@@ -12,8 +12,9 @@ from io import BytesIO
 from typing import Any
 from weakref import finalize
 
-from . import _C, late
+from . import _C
 from ._C import Tensor, UntypedStorage
+from .base import late
 
 # The names storages of one dtype have, in Python and in files. Newer dtypes have none: their storages are saved as bytes.
 STORAGE_DTYPES: dict[str, _C.dtype] = {

@@ -9,11 +9,12 @@ from __future__ import annotations
 import copyreg
 from typing import Any
 
-from . import _C, functions, homes, indexing, interop, legacy, shape, storage
+from . import _C, functions, indexing, interop, legacy, storage
 from ._C import Tensor, UntypedStorage
+from .base import homes, shape
+from .base.settings import must_fill_memory
 from .dispatch.modes import DisableTorchFunctionSubclass
 from .op import find_op
-from .settings import must_fill_memory
 
 _C._set_size_type(shape.Size)
 _C._set_layout(shape.strided)

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from typing import IO, Any, TypeAlias
 
 from ._C import Tensor, UntypedStorage as Storage, device as _device, dtype as _dtype  # noqa: F401
+from .base.shape import Size, layout as _layout  # noqa: F401
 from .dispatch.keys import DispatchKey
 from .fake import SymBool, SymFloat, SymInt
-from .shape import Size, layout as _layout  # noqa: F401
 
 __all__ = ["Device", "FileLike", "Number", "Storage"]
 

@@ -6,7 +6,7 @@ plays it is imported then. Nothing is imported here, so that start-up pays for a
 
 from __future__ import annotations
 
-from . import late
+from .base import late
 
 late.provide({
     # role: `file:name`

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import rushlight
-from rushlight import environment, notice
+from rushlight.base import environment, notice
 
 PACKAGE = Path(rushlight.__file__).parent
 
@@ -98,7 +98,7 @@ def test_the_exception_keeps_its_frames(tmp_path: Path) -> None:
 
 
 def test_an_error_of_ours_alone_is_whole() -> None:
-    from rushlight.tracebacks import hidden
+    from rushlight.base.tracebacks import hidden
 
     try:
         environment.get("RUSHLIGHT_NO_SUCH")

@@ -122,7 +122,7 @@ HIDDEN_WAYS = {
 
 @pytest.mark.parametrize("way", HIDDEN_WAYS)
 def test_hidden_upward_import_is_reported(checker, capsys, way):
-    checker.write({"rushlight/late.py": "", "rushlight/ops/__init__.py": "", "rushlight/ops/trig.py": "", "rushlight/loops/expr.py": HIDDEN_WAYS[way]})
+    checker.write({"rushlight/base/late.py": "", "rushlight/ops/__init__.py": "", "rushlight/ops/trig.py": "", "rushlight/loops/expr.py": HIDDEN_WAYS[way]})
     assert checker.main() == 1
     assert "rushlight.loops.expr imports rushlight.ops, which is not below it" in capsys.readouterr().out
 
@@ -136,7 +136,7 @@ def test_hidden_upward_import_is_reported(checker, capsys, way):
 ])
 def test_hidden_circle_is_reported(checker, capsys, hidden):
     """a -> b -> c at the head of the files, and c back to a where nobody looks."""
-    checker.write({"rushlight/late.py": "", "rushlight/loops/__init__.py": "", "rushlight/loops/a.py": "from . import b\nthing = 1\n",
+    checker.write({"rushlight/base/late.py": "", "rushlight/loops/__init__.py": "", "rushlight/loops/a.py": "from . import b\nthing = 1\n",
                    "rushlight/loops/b.py": "from . import c\n", "rushlight/loops/c.py": hidden, "rushlight/loops/apart.py": "from . import a\n"})
     assert checker.main() == 1
     shown = capsys.readouterr().out

@@ -243,7 +243,7 @@ def other_name(name: str, value: Any, dtype_type: type, module: str) -> str:
         return class_text(name, value)
     if callable(value):
         return f"def {name}({plain_signature(value)}) -> {plain_result(value)}: ..."
-    if getattr(type(value), "__module__", "") == "rushlight.shape":
+    if getattr(type(value), "__module__", "") == "rushlight.base.shape":
         return f"{name}: _{type(value).__name__}"
     plain = next((kind for kind in (bool, int, float, str) if isinstance(value, kind)), None)
     return f"{name}: builtins.{plain.__name__}" if plain else f"{name}: Any"
@@ -288,7 +288,7 @@ def tensor_class(tensor_type: type, op_type: type) -> list[str]:
 # Tensor has attributes called dtype and device, which would hide the classes inside it.
 ALIASES = ["_dtype = dtype", "_device = device", "_Generator = Generator"]
 IMPORTS = ["from rushlight import Generator as _Generator, Tensor, device as _device, dtype as _dtype"]
-SHARED = ["from rushlight import return_types as _return_types", "from rushlight.shape import layout as _layout, memory_format as _memory_format"]
+SHARED = ["from rushlight import return_types as _return_types", "from rushlight.base.shape import layout as _layout, memory_format as _memory_format"]
 
 
 def module_text(module: types.ModuleType, is_root: bool) -> str:

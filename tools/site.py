@@ -13,7 +13,8 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.nav import Section
 
 import rushlight
-from rushlight import nn, optim, refusals
+from rushlight import nn, optim
+from rushlight.base import refusals
 from rushlight.op import definitions, load_all
 
 KINDS = ("Pointwise", "Reduction", "View", "Indexed", "Fused", "Composite", "Extern")

@@ -4,7 +4,8 @@ The tape and the engine are native (csrc/tape.h); this package is what users cal
 autograd methods of Tensor and of graph nodes.
 """
 
-from .. import _C, late
+from .. import _C
+from ..base import late
 from . import anomaly_mode, grad_mode, hooks
 from .anomaly_mode import detect_anomaly, set_detect_anomaly
 from .backward import backward, grad, tensor_backward

@@ -12,7 +12,8 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from .. import _C, late
+from .. import _C
+from ..base import late
 from .hooks import RemovableHandle
 
 

@@ -10,7 +10,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from ..refusals import names_of
+from ..base.refusals import names_of
 
 
 class ProfilerActivity(enum.Enum):

@@ -3,7 +3,7 @@
 Kernels are generated or come from OpenBLAS and LAPACK, so most backends of PyTorch are not available, and say so.
 """
 
-from .. import late as _late
+from ..base import late as _late
 from .flags_of_modules import (  # noqa: F401
     ContextProp,
     PropModule,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 from typing import Any
 
-from ..settings import get_einsum_strategy, set_einsum_strategy
+from ..base.settings import get_einsum_strategy, set_einsum_strategy
 from .flags_of_modules import ContextProp, set_switches, switched, turn_into
 
 

@@ -9,9 +9,9 @@ prints each stage to stderr.
 
 from __future__ import annotations
 
+from ..base.notice import waiting_for
+from ..base.show import show, shown_words
 from ..loops.nest import Nest
-from ..notice import waiting_for
-from ..show import show, shown_words
 from . import cache
 from .cache import Kernel
 

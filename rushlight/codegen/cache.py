@@ -15,7 +15,7 @@ import os
 import warnings
 from collections.abc import Callable
 
-from .. import disk_cache
+from ..base import disk_cache
 from ..loops.digest import digest
 from ..loops.nest import Nest
 from .targets import host_identity

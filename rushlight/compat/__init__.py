@@ -19,7 +19,8 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-from .. import _C, homes
+from .. import _C
+from ..base import homes
 from .finder import TorchFinder, serves
 
 __all__ = ["install", "installed", "run", "uninstall"]

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import ModuleType
 
-from .. import late, refusals
+from ..base import late, refusals
 
 MISSING = object()
 

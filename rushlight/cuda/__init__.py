@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Literal
 
-from .. import _C, late
+from .. import _C
+from ..base import late
+from ..base.refusals import names_of
 from ..legacy import cuda_types
-from ..refusals import names_of
 from ..storage import cuda_storages
 from .no_device import _needs_device, _no_device
 

@@ -10,7 +10,7 @@ _F = TypeVar("_F")
 
 
 from rushlight import return_types as _return_types
-from rushlight.shape import layout as _layout, memory_format as _memory_format
+from rushlight.base.shape import layout as _layout, memory_format as _memory_format
 from rushlight import Generator as _Generator, Tensor, device as _device, dtype as _dtype
 class AcceleratorError(builtins.RuntimeError):
     def __init__(self, *args: Any, **kwargs: Any) -> None: ...
@@ -137,7 +137,7 @@ class UInt32Tensor:
 class UInt64Tensor:
     def __init__(self, *args: Any, **kwargs: Any) -> None: ...
     def __getattr__(self, name: builtins.str) -> Any: ...
-from rushlight.absent import absent_names as absent_names
+from rushlight.base.absent import absent_names as absent_names
 from . import amp as amp
 annotations: Any
 def caching_allocator_alloc(*args: Any, **kwargs: Any) -> Any: ...

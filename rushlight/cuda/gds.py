@@ -1,6 +1,6 @@
 """`torch.cuda.gds`: files read straight into a GPU. There is no CUDA device: using a name says so."""
 
-from ..refusals import names_of
+from ..base.refusals import names_of
 from .no_device import _needs_device
 
 NAMES = "gds_register_buffer gds_deregister_buffer"

@@ -24,7 +24,7 @@ from typing import Any, ClassVar
 
 from .. import _C
 from .._C import Tensor
-from ..show import is_shown, show
+from ..base.show import is_shown, show
 
 
 class _Handlers(dict):

@@ -15,8 +15,9 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from .. import _C, show
+from .. import _C
 from .._C import Tensor
+from ..base import show
 from ..devices import device_of
 from ..op import levels, ops
 from ..op.out import call_out

@@ -5,8 +5,8 @@ The names libraries import exist, so that they load; using one raises and says s
 
 from __future__ import annotations
 
-from .. import late
-from ..refusals import names_of
+from ..base import late
+from ..base.refusals import names_of
 from . import rpc  # noqa: F401
 from .device_mesh import DeviceMesh, init_device_mesh  # noqa: F401
 

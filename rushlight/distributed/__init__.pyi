@@ -10,7 +10,7 @@ _F = TypeVar("_F")
 
 
 from rushlight import return_types as _return_types
-from rushlight.shape import layout as _layout, memory_format as _memory_format
+from rushlight.base.shape import layout as _layout, memory_format as _memory_format
 from rushlight import Generator as _Generator, Tensor, device as _device, dtype as _dtype
 class AllreduceOptions:
     def __init__(self, *args: Any, **kwargs: Any) -> None: ...
@@ -69,7 +69,7 @@ class TCPStore:
 class Work:
     def __init__(self, *args: Any, **kwargs: Any) -> None: ...
     def __getattr__(self, name: builtins.str) -> Any: ...
-from rushlight.absent import absent_names as absent_names
+from rushlight.base.absent import absent_names as absent_names
 class all_gather:
     def __init__(self, *args: Any, **kwargs: Any) -> None: ...
     def __getattr__(self, name: builtins.str) -> Any: ...

@@ -1,6 +1,6 @@
 """`torch.distributed.device_mesh`: devices in rows and columns, by name."""
 
-from ..refusals import stand_in
+from ..base.refusals import stand_in
 
 DeviceMesh = stand_in("torch.distributed", "DeviceMesh")
 init_device_mesh = stand_in("torch.distributed", "init_device_mesh")

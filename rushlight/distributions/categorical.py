@@ -7,10 +7,10 @@ from typing import Any
 
 from .. import _C
 from .._C import Tensor
-from ..dtype import finfo
+from ..base.dtype import finfo
+from ..base.shape import Size
 from ..functions import broadcast_tensors
 from ..op import find_op
-from ..shape import Size
 from . import constraints
 from .distribution import Distribution
 from .odds import Odds, check_one

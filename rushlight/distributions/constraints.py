@@ -13,7 +13,7 @@ from typing import Any
 
 from .. import _C
 from .._C import Tensor
-from ..dtype import finfo
+from ..base.dtype import finfo
 from ..op import find_op
 
 __all__ = [

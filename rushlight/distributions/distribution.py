@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from .._C import Tensor
 from ..autograd.grad_mode import no_grad
-from ..shape import Size
+from ..base.shape import Size
 from . import constraints
 from .utils import lazy_property
 

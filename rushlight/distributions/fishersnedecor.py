@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from .._C import Tensor
-from ..dtype import finfo
+from ..base.dtype import finfo
 from . import constraints
 from .distribution import Distribution
 from .gamma import Gamma

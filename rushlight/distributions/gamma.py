@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .._C import Tensor
-from ..dtype import finfo
+from ..base.dtype import finfo
 from ..interop import as_tensor
 from ..op import find_op
 from . import constraints

@@ -6,7 +6,7 @@ from typing import Any
 
 from .._C import Tensor
 from ..autograd.grad_mode import no_grad
-from ..dtype import finfo
+from ..base.dtype import finfo
 from ..op import find_op
 from . import constraints
 from .distribution import Distribution

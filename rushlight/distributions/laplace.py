@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from .._C import Tensor
-from ..dtype import finfo
+from ..base.dtype import finfo
 from ..op import find_op
 from . import constraints
 from .distribution import Distribution

@@ -6,9 +6,9 @@ import math
 from typing import Any
 
 from .._C import Tensor
-from ..dtype import finfo
+from ..base.dtype import finfo
+from ..base.shape import Size
 from ..op import find_op
-from ..shape import Size
 from . import constraints
 from .beta import Beta
 from .distribution import Distribution

@@ -6,9 +6,9 @@ import math
 from typing import Any
 
 from .._C import Tensor
+from ..base.shape import Size
 from ..interop import tensor
 from ..op import find_op
-from ..shape import Size
 from . import constraints
 from .binomial import Binomial
 from .categorical import Categorical

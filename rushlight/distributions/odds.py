@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from .._C import Tensor
-from ..shape import Size
+from ..base.shape import Size
 from .utils import lazy_property, logits_to_probs, probs_to_logits
 
 

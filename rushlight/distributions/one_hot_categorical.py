@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from .._C import Tensor
+from ..base.shape import Size
 from ..op import find_op
-from ..shape import Size
 from . import constraints
 from .categorical import Categorical
 from .distribution import Distribution

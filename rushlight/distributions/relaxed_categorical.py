@@ -6,8 +6,8 @@ import math
 from typing import Any
 
 from .._C import Tensor
+from ..base.shape import Size
 from ..op import find_op
-from ..shape import Size
 from . import constraints
 from .categorical import Categorical
 from .distribution import Distribution

@@ -6,7 +6,7 @@ from typing import Any, Self
 
 from .._C import Tensor
 from ..autograd.grad_mode import no_grad
-from ..shape import Size
+from ..base.shape import Size
 from . import constraints
 from .distribution import Distribution
 from .independent import Independent

@@ -15,10 +15,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from .._C import Tensor
-from ..dtype import finfo
+from ..base.dtype import finfo
+from ..base.shape import Size
 from ..functions import broadcast_shapes
 from ..op import find_op
-from ..shape import Size
 from . import constraints
 from .distribution import Distribution
 from .utils import _Number, _sum_rightmost, broadcast_all, lazy_property, tril_matrix_to_vec, vec_to_tril_matrix

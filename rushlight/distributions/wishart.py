@@ -7,11 +7,11 @@ import warnings
 from typing import Any
 
 from .._C import Tensor
-from ..dtype import finfo
+from ..base.dtype import finfo
+from ..base.shape import Size
 from ..functions import broadcast_shapes
 from ..interop import tensor
 from ..op import find_op
-from ..shape import Size
 from . import constraints
 from .chi2 import Chi2
 from .exp_family import ExponentialFamily

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from ..refusals import names_of
+from ..base.refusals import names_of
 
 globals().update(names_of("torch.export"))

@@ -15,10 +15,10 @@ from typing import Any
 
 from .. import _C
 from .._C import Tensor
+from ..base.shape import INTS, Size, contiguous_format, preserve_format, strides_for
 from ..dispatch.modes import TorchDispatchMode
 from ..op import Composite, Extern, OpDefinition
 from ..op.batch_overloads import PythonMeta
-from ..shape import INTS, Size, contiguous_format, preserve_format, strides_for
 from ..symbols import DimDynamic, ShapeEnv, SymBool, SymFloat, SymInt, geometry
 from .rules import fresh, symbolic_results
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import late
+from ..base import late
 
 
 def replace_all_batch_norm_modules_(root: Any) -> Any:

@@ -18,10 +18,10 @@ from itertools import chain
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
-from .. import assertions, homes
 from .._C import Tensor
+from ..base import assertions, homes
+from ..base.refusals import stand_in
 from ..nn import Module, Parameter, Sequential
-from ..refusals import stand_in
 from ..utils import _pytree as pytree
 from . import patching
 from ._compatibility import compatibility  # noqa: F401 - libraries look for it here

@@ -20,8 +20,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from .. import _C, environment
+from .. import _C
 from .._C import Tensor
+from ..base import environment
 from ..utils import _pytree as pytree
 from ..utils._dtype_abbrs import dtype_abbrs
 from . import _pytree as fx_pytree

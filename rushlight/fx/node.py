@@ -12,9 +12,10 @@ import operator
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from .. import _C, assertions
+from .. import _C
 from .._C import Tensor
-from ..shape import layout, memory_format
+from ..base import assertions
+from ..base.shape import layout, memory_format
 from ..utils._dtype_abbrs import dtype_abbrs
 from .immutable_collections import immutable_dict, immutable_list
 from .spelling import plain_text, qualified_name, type_text

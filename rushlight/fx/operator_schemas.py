@@ -12,8 +12,9 @@ import typing
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from .. import _C, homes, nn
+from .. import _C, nn
 from .._C import Tensor
+from ..base import homes
 from .spelling import op_name
 
 __all__ = ["ArgsKwargsPair", "check_for_mutable_operation", "create_type_hint", "get_signature_for_torch_op", "normalize_function", "normalize_module", "type_matches"]

@@ -17,12 +17,13 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from .. import _C, fft, homes, late, linalg, special
+from .. import _C, fft, linalg, special
 from .._C import Tensor
+from ..base import homes, late
+from ..base.shape import Size, layout, memory_format
 from ..dispatch.namespaces import namespace
 from ..nn import functional
 from ..op import ops, published
-from ..shape import Size, layout, memory_format
 
 PACKAGE = __name__.partition(".")[0]     # while this module is loaded it has its own name
 

@@ -24,7 +24,7 @@ from .._jit_internal import (
     is_scripting,
     unused,
 )  # fmt: skip
-from ..refusals import reason_of, stand_in
+from ..base.refusals import reason_of, stand_in
 from ._script import (
     Attribute,
     CompilationUnit,

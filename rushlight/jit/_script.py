@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from ..base.refusals import reason_of, stand_in
 from ..nn import Module
-from ..refusals import reason_of, stand_in
 
 _MISSING = reason_of("torch.jit.ScriptFunction")
 ScriptFunction = stand_in("torch.jit", "ScriptFunction")

@@ -10,9 +10,9 @@ import math
 from typing import Any
 
 from .. import _C
-from ..dtype import iinfo
+from ..base.dtype import iinfo
+from ..base.promotion import default_dtype, rank
 from ..op import find_op, wrap_dim
-from ..promotion import default_dtype, rank
 
 
 def full_mask(name: str, x: Any, mask: Any) -> Any:

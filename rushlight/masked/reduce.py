@@ -10,8 +10,8 @@ import math
 from typing import Any
 
 from .. import _C
+from ..base.promotion import rank
 from ..op import find_op
-from ..promotion import rank
 from .fill import as_float, dims_of, filled, full_mask, highest, lowest
 
 

@@ -1,8 +1,8 @@
 """`torch.mps` on a machine without such a device."""
 
-from .. import late
-from ..absent import absent_device
-from ..refusals import names_of
+from ..base import late
+from ..base.absent import absent_device
+from ..base.refusals import names_of
 
 globals().update(absent_device("torch.mps", "MPS", names_of("torch.mps")))
 __getattr__, __dir__ = late.names(globals(), {}, ("profiler",))

@@ -10,7 +10,7 @@ _F = TypeVar("_F")
 
 
 from rushlight import return_types as _return_types
-from rushlight.shape import layout as _layout, memory_format as _memory_format
+from rushlight.base.shape import layout as _layout, memory_format as _memory_format
 from rushlight import Generator as _Generator, Tensor, device as _device, dtype as _dtype
 class Event:
     def __init__(self, *args: Any, **kwargs: Any) -> None: ...
@@ -18,7 +18,7 @@ class Event:
 class Stream:
     def __init__(self, *args: Any, **kwargs: Any) -> None: ...
     def __getattr__(self, name: builtins.str) -> Any: ...
-from rushlight.absent import absent_device as absent_device
+from rushlight.base.absent import absent_device as absent_device
 class compile_shader:
     def __init__(self, *args: Any, **kwargs: Any) -> None: ...
     def __getattr__(self, name: builtins.str) -> Any: ...

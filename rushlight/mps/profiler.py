@@ -1,6 +1,6 @@
 """`torch.mps.profiler`: marks for Apple's profiler, which has no device to look at."""
 
-from ..refusals import names_of
+from ..base.refusals import names_of
 
 globals().update(names_of("torch.mps.profiler"))
 

@@ -11,7 +11,7 @@ from multiprocessing import reduction
 from typing import Any
 
 from .._C import Tensor, UntypedStorage, empty
-from ..shape import strided
+from ..base.shape import strided
 from ..storage import face_of
 
 

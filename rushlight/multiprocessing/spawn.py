@@ -21,8 +21,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from .. import environment
 from .._C import end_with_parent
+from ..base import environment
 
 ENV_VAR_PARALLEL_START = "TORCH_MP_PARALLEL_START"
 

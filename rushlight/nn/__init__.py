@@ -3,7 +3,7 @@
 Layers and the files of this package are imported when first used.
 """
 
-from .. import late
+from ..base import late
 from .modules import LAYERS, Module
 from .parameter import Buffer, Parameter, UninitializedBuffer, UninitializedParameter
 

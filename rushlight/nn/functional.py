@@ -4,7 +4,7 @@ Where PyTorch has two functions (`relu` here is not `torch.relu`, though it call
 their own that share overloads and compare equal, so that a traced graph can say which of them was called.
 """
 
-from .. import homes
+from ..base import homes
 from ..op import published, spelled
 
 _TOP_LEVEL = (

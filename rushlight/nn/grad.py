@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .. import _C, ops
-from ..shape import INTS
+from ..base.shape import INTS
 
 Numbers = int | Sequence[int]
 

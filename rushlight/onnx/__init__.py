@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..refusals import names_of
+from ..base.refusals import names_of
 from . import operators, symbolic_helper  # noqa: F401
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..refusals import names_of
+from ..base.refusals import names_of
 
 
 def parse_args(*descriptors: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

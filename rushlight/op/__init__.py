@@ -3,7 +3,7 @@
 Kinds are imported when first named: a process that calls no op needs none of them.
 """
 
-from .. import late
+from ..base import late
 from .registry import definitions, find_op, load_all, ops, publish, published, spelled
 
 _KINDS = {

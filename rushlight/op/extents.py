@@ -16,7 +16,7 @@ from typing import Any
 
 from .. import _C
 from .._C import Tensor
-from ..shape import Size
+from ..base.shape import Size
 
 CODES = {name: k for k, name in enumerate(("+", "-", "*", "//", "%", "min", "max", "&", "|", "<<", ">>", "==", "!=", "<", "<="))}
 COMPUTE: dict[str, Callable[[int, int], Any]] = {

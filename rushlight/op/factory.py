@@ -10,11 +10,11 @@ import math
 from typing import Any, ClassVar
 
 from .. import _C
+from ..base.promotion import default_dtype
+from ..base.settings import must_fill_memory
 from ..devices import default_device
 from ..loops import expr
 from ..loops.nest import pointwise_nest
-from ..promotion import default_dtype
-from ..settings import must_fill_memory
 from .definition import KIND_PLANNED, OpDefinition
 from .pointwise import compile_for
 from .registry import find_op

@@ -15,11 +15,11 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from .. import _C
+from ..base.shape import surely
+from ..base.show import is_shown, show
 from ..codegen.schedule.cpu_rows import schedule_rows
 from ..loops.lowered import Lowered, NotLowerable, TwoPass, compute_code
 from ..loops.row_program import COLUMN, FULL, ROW, RowNode, RowOperand, RowProgram
-from ..shape import surely
-from ..show import is_shown, show
 from .definition import KIND_PLANNED, OpDefinition
 from .indexed import copy_steps
 from .pack import BY_CODE, packed

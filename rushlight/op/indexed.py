@@ -18,6 +18,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from .. import _C
+from ..base.shape import or_one
 from ..codegen import transpose
 from ..codegen.schedule.cpu_loops import unrolled
 from ..codegen.schedule.launch import GRAIN, number_bits, number_names, product
@@ -37,7 +38,6 @@ from ..loops.lowered import (  # noqa: F401 - definitions take theirs from here
 )
 from ..loops.nest import For, Nest, Store, operands, rows
 from ..loops.record import Record
-from ..shape import or_one
 from .definition import KIND_PLANNED, OpDefinition
 from .extern import Spec
 from .pack import as_step, compile_for, lowered_steps

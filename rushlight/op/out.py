@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from .. import _C
-from ..promotion import can_cast
+from ..base.promotion import can_cast
 from .registry import KIND_POINTWISE
 
 

@@ -13,6 +13,8 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from .. import _C
+from ..base.promotion import can_cast, operand_dtype, rank, result_type_of, to_float
+from ..base.show import is_shown, show
 from ..codegen.schedule.cpu_loops import point_nest
 from ..devices import device_of
 from ..loops import derive, expr
@@ -20,8 +22,6 @@ from ..loops.lowered import Lowered, Memory, Number, compute_code, spread
 from ..loops.nest import Check, For, Nest, pointwise_nest
 from ..loops.show_lowered import show_lowered
 from ..loops.vocabulary import Scalars
-from ..promotion import can_cast, operand_dtype, rank, result_type_of, to_float
-from ..show import is_shown, show
 from .definition import KIND_POINTWISE, OpDefinition, parameters_of
 from .pack import BY_CODE, compile_for
 from .results import result_type

@@ -12,12 +12,12 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from .. import _C
+from ..base.promotion import rank
+from ..base.shape import surely
 from ..codegen.schedule.launch import GRAIN, product  # noqa: F401 - hand-written plans take theirs from here
 from ..loops.expr import cast
 from ..loops.lowered import Fold, Folding, Lowered, Memory, TwoPass, compute_code  # noqa: F401 - definitions take theirs from here
 from ..loops.record import Record
-from ..promotion import rank
-from ..shape import surely
 from .definition import KIND_PLANNED, OpDefinition
 from .extern import Spec
 from .pack import as_step, lowered_steps  # noqa: F401 - hand-written plans take theirs from here

@@ -24,7 +24,8 @@ import sys
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 
-from .. import _C, disk_cache
+from .. import _C
+from ..base import disk_cache
 
 FUNCTION, OPERATOR, REFLECTED = 0, 1, 2   # modes of the core's Op (csrc/call.cpp)
 MARSHAL = 4   # a format that every Python we run on can read

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from operator import itemgetter
 
-from .. import homes
+from ..base import homes
 
 
 class NamedResult(tuple):

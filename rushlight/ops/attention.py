@@ -12,9 +12,9 @@ import math
 from typing import Any
 
 from .. import _C
-from ..assertions import sym_sqrt
+from ..base.assertions import sym_sqrt
+from ..base.shape import reaches
 from ..op import Composite, Meta, find_op
-from ..shape import reaches
 from .normalize import _AlongDim
 
 FLOATS = (_C.float32, _C.float64, _C.float16, _C.bfloat16)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .. import _C
-from ..assertions import sym_sqrt
+from ..base.assertions import sym_sqrt
 from ..codegen.transpose import transpose_kernel
 from ..op import Composite, Extern, find_op
 from ..op.batching import batch, expanded, folded

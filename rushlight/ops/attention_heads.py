@@ -12,7 +12,7 @@ import math
 import warnings
 from typing import Any
 
-from rushlight.assertions import sym_sqrt
+from rushlight.base.assertions import sym_sqrt
 
 from .. import _C
 from ..op import Composite, find_op

@@ -5,11 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import _C
-from ..op import Composite, Meta, Pointwise, Promote, find_op
-from ..op.definition import KIND_PLANNED, OpDefinition
-from ..op.factory import fresh
-from ..op.indexed import copy_steps
-from ..shape import (
+from ..base.shape import (
     channels_last,
     channels_last_3d,
     contiguous_format,
@@ -18,6 +14,10 @@ from ..shape import (
     preserve_format,
     reaches,
 )
+from ..op import Composite, Meta, Pointwise, Promote, find_op
+from ..op.definition import KIND_PLANNED, OpDefinition
+from ..op.factory import fresh
+from ..op.indexed import copy_steps
 
 LARGE = 4096   # elements from which on a copy's layout is worth a plan of its own
 

@@ -6,16 +6,16 @@ import math
 from typing import Any
 
 from .. import _C, op
-from ..assertions import sym_float, sym_int
+from ..base.assertions import sym_float, sym_int
+from ..base.promotion import default_dtype, number_dtype
+from ..base.settings import must_fill_memory
+from ..base.shape import INTS, contiguous_format, preserve_format, strided
 from ..devices import default_device
 from ..loops import expr
 from ..loops.nest import Nest, Store, operands, rows
 from ..op import Composite, find_op
 from ..op.factory import OPTIONS, Factory, check_options, check_sizes, fresh, marker, marking_steps, scalar_bytes
 from ..op.pointwise import compile_for
-from ..promotion import default_dtype, number_dtype
-from ..settings import must_fill_memory
-from ..shape import INTS, contiguous_format, preserve_format, strided
 from .copy import strides_for
 
 

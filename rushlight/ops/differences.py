@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 from rushlight import _C
+from rushlight.base.shape import NUMBERS
 from rushlight.op import Composite, find_op, wrap_dim
 from rushlight.op.view import wrap_dims
-from rushlight.shape import NUMBERS
 
 
 class Diff(Composite):

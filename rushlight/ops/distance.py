@@ -10,6 +10,7 @@ from typing import Any
 
 from .. import _C
 from ..autograd import no_grad
+from ..base.promotion import result_type_of
 from ..loops.expr import Value, add, cast, const, div, idiv, load, max_, ne, sqrt, var
 from ..loops.lowered import Fold, Folding, Lowered, Memory, Number
 from ..loops.nest import For, Nest, Statement, Store, operands, reduction, rows
@@ -21,7 +22,6 @@ from ..op.levels import readable
 from ..op.pack import lowered_steps
 from ..op.pointwise import compile_for, scalars
 from ..op.reduction import GRAIN, as_step
-from ..promotion import result_type_of
 from .matmul import broadcast_batch
 
 MM_IF_LARGE, MM_ALWAYS, MM_NEVER = 0, 1, 2

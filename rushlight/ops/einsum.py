@@ -5,10 +5,10 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import Any
 
+from ..base.promotion import promote_types
+from ..base.settings import get_einsum_strategy
 from ..op import find_op
 from ..overrides import overridable
-from ..promotion import promote_types
-from ..settings import get_einsum_strategy
 
 
 @overridable

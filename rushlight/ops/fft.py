@@ -14,15 +14,15 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from rushlight.assertions import sym_sqrt
+from rushlight.base.assertions import sym_sqrt
 
 from .. import _C
+from ..base.promotion import default_dtype, rank
 from ..op import Composite, Extern, Meta, Spec, find_op
 from ..op.batching import front, wrapped
 from ..op.definition import KIND_PLANNED
 from ..op.factory import OPTIONS
 from ..op.view import wrap_dim
-from ..promotion import default_dtype, rank
 from .fft_rows import complex_along, direct_plan, half_along, real_along, to_complex, whole_along
 
 

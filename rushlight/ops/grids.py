@@ -11,9 +11,9 @@ import math
 from typing import Any
 
 from rushlight import _C
+from rushlight.base.promotion import rank, result_type_of
+from rushlight.base.shape import INTS
 from rushlight.op import Composite, find_op, wrap_dim
-from rushlight.promotion import rank, result_type_of
-from rushlight.shape import INTS
 
 
 class MeshGrid(Composite):

@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from .. import _C
+from ..base.promotion import rank, result_type as common_dtype
 from ..loops.expr import cast, const, ge, gt, lt, min_, select
 from ..op import Composite, OpDefinition, Spec, find_op, result_type
 from ..op.indexed import Indexed
 from ..op.pointwise import compute_code
-from ..promotion import rank, result_type as common_dtype
 
 
 class InsertionPoint(Indexed):

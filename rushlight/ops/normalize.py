@@ -11,8 +11,8 @@ from typing import Any
 
 from .. import _C
 from ..autograd import enable_grad, grad as grad_of
+from ..base.shape import surely
 from ..op import Composite, Fused, Meta, find_op, levels, wrap_dim
-from ..shape import surely
 
 # Intermediate results of these types would be rounded at every step.
 WIDE = {_C.float16: _C.float32, _C.bfloat16: _C.float32, _C.complex32: _C.complex64}

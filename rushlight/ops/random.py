@@ -14,14 +14,14 @@ from functools import lru_cache
 from typing import Any
 
 from .. import _C
+from ..base.dtype import finfo, iinfo
+from ..base.promotion import default_dtype
 from ..devices import default_device, handlers
-from ..dtype import finfo, iinfo
 from ..op import Composite, OpDefinition, find_op, levels
 from ..op.definition import KIND_PLANNED
 from ..op.factory import check_options, check_sizes
 from ..op.out import resize_output
 from ..op.random_level import draw_into
-from ..promotion import default_dtype
 
 FLOATS = (_C.float16, _C.bfloat16, _C.float32, _C.float64)
 # Up to this power of two a type counts every integer.

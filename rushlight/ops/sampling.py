@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 from .. import _C
+from ..base.dtype import finfo
 from ..devices import handlers
-from ..dtype import finfo
 from ..op import Composite, OpDefinition, find_op
 from ..op.factory import fresh
 from .random import (

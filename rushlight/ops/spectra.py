@@ -10,8 +10,8 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+from ..base.promotion import rank
 from ..op import Composite, find_op
-from ..promotion import rank
 
 _PADDED = {"reflect", "replicate", "circular", "constant"}
 

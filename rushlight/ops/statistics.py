@@ -11,9 +11,9 @@ import warnings
 from typing import Any
 
 from rushlight import _C
+from rushlight.base.promotion import rank, result_type_of
 from rushlight.op import Composite, find_op, wrap_dim
 from rushlight.ops.indexed.reduce_into import MODES
-from rushlight.promotion import rank, result_type_of
 
 
 class Cov(Composite):

@@ -11,9 +11,9 @@ import math
 from typing import Any
 
 from .. import _C
+from ..base.promotion import default_dtype
 from ..op import Composite, find_op
 from ..op.factory import OPTIONS
-from ..promotion import default_dtype
 
 _LAST = "-> Tensor"
 

@@ -4,7 +4,7 @@ An optimizer is a class plus a rule: the new value of one element, from which on
 (rule.py). Each is imported when first used.
 """
 
-from .. import late
+from ..base import late
 from .optimizer import Optimizer
 
 _LATER = late.by_name({

@@ -5,7 +5,7 @@ mocked ones are replaced by objects that refuse, denied ones are errors. Reading
 modules of its own, apart from `sys.modules`. Reading an archive runs what it holds: only open what you trust.
 """
 
-from .. import late
+from ..base import late
 from .importer import Importer, ObjMismatchError, ObjNotFoundError, OrderedImporter, sys_importer
 from .patterns import GlobGroup
 from .reader import PackageImporter, is_from_package

@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from types import ModuleType
 from typing import Any
 
-from .. import homes
+from ..base import homes
 
 
 class ObjNotFoundError(Exception):

@@ -17,8 +17,9 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import Any
 
-from .. import _C, homes
+from .. import _C
 from .._C import UntypedStorage
+from ..base import homes
 from ..storage import TypedStorage, legacy_class
 from .importer import Importer, OrderedImporter, homes_name, sys_importer
 from .patterns import GlobGroup, GlobPattern

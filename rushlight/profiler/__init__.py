@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 
 from ..autograd.profiler import ProfilerActivity, kineto_available, record_function  # noqa: F401
-from ..refusals import names_of
+from ..base.refusals import names_of
 
 
 class ProfilerAction(enum.Enum):

@@ -16,7 +16,7 @@ from typing import IO, Any
 
 from .._C import device as _device
 from .._utils import ongoing as _serialization_tls
-from ..shape import _get_layout
+from ..base.shape import _get_layout
 from ..storage import TypedStorage, UntypedStorage
 from . import options as _options
 from .allowed import add_safe_globals, clear_safe_globals, get_safe_globals, safe_globals

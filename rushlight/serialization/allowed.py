@@ -15,8 +15,9 @@ from functools import cache
 from pickle import UnpicklingError
 from typing import Any
 
-from .. import _C, _tensor, _utils, shape, storage
+from .. import _C, _tensor, _utils, storage
 from .._C import Tensor
+from ..base import shape
 from ..ops.nested.container import NestedTensor
 from . import names
 from .locations import StorageType

@@ -10,8 +10,9 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from .. import _C, late, storage
+from .. import _C, storage
 from .._C import UntypedStorage
+from ..base import late
 
 Restore = Callable[[UntypedStorage, str], UntypedStorage]
 _registry: list[tuple[int, Callable, Callable]] = []

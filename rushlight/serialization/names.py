@@ -15,7 +15,7 @@ from _compat_pickle import IMPORT_MAPPING, NAME_MAPPING
 from collections.abc import Iterator
 from typing import Any
 
-from .. import homes, late
+from ..base import homes, late
 from ..op import find_op
 
 # Where a name lives elsewhere than in PyTorch. The first column is what files say.

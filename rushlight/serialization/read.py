@@ -16,8 +16,9 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from .. import _C, environment
+from .. import _C
 from .._C import UntypedStorage
+from ..base import environment
 from ..dispatch.modes import state as modes
 from ..storage import TypedStorage, over_buffer
 from . import names, options

@@ -12,10 +12,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from .. import _C
+from ..base.promotion import default_dtype
+from ..base.shape import strided
 from ..op import find_op
 from ..op.factory import check_options
-from ..promotion import default_dtype
-from ..shape import strided
 
 __all__ = [
     "bartlett", "blackman", "cosine", "exponential", "gaussian", "general_cosine", "general_hamming", "hamming", "hann", "kaiser", "nuttall",

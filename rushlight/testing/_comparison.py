@@ -18,11 +18,12 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
-from .. import _C, shape as layouts
+from .. import _C
 from .._C import Tensor
+from ..base import shape as layouts
+from ..base.promotion import promote_types
 from ..interop import as_tensor, tensor
 from ..op import find_op
-from ..promotion import promote_types
 
 # dtype -> (relative, absolute); a dtype not listed is compared for equality.
 _TOLERANCES = {

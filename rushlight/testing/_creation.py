@@ -14,7 +14,7 @@ from typing import Any
 
 from .. import _C
 from .._C import Tensor
-from ..dtype import finfo, iinfo
+from ..base.dtype import finfo, iinfo
 from ..op import find_op
 
 _INTEGERS = (_C.uint8, _C.int8, _C.int16, _C.int32, _C.int64, _C.uint16, _C.uint32, _C.uint64)

@@ -1,6 +1,6 @@
 """PyTorch's `utils` namespace: checkpointing, counting, timing, logging and what surrounds them. Submodules load when first used."""
 
-from .. import late as _late
+from ..base import late as _late
 
 __getattr__, __dir__ = _late.names(
     globals(),

@@ -10,7 +10,7 @@ _F = TypeVar("_F")
 
 
 from rushlight import return_types as _return_types
-from rushlight.shape import layout as _layout, memory_format as _memory_format
+from rushlight.base.shape import layout as _layout, memory_format as _memory_format
 from rushlight import Generator as _Generator, Tensor, device as _device, dtype as _dtype
 from rushlight.utils.throughput_benchmark import ThroughputBenchmark as ThroughputBenchmark
 from . import backend_registration as backend_registration

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import homes
+from ..base import homes
 
 __all__ = ["_device_has_foreach_support", "_group_tensors_by_device_and_dtype", "_has_foreach_support"]
 

@@ -1,5 +1,5 @@
 """Example inputs inside TorchScript files: not here, and says so when used."""
 
-from ..refusals import names_of
+from ..base.refusals import names_of
 
 globals().update(names_of("torch.utils.bundled_inputs"))

@@ -7,7 +7,7 @@ import sys
 import tempfile
 from typing import Any
 
-from ..refusals import reason_of, stand_in
+from ..base.refusals import reason_of, stand_in
 
 __all__ = [
     "BuildExtension", "CUDAExtension", "CppExtension", "SyclExtension", "check_compiler_ok_for_platform", "get_default_build_root", "include_paths",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import types
 
-from .. import settings
+from ..base import settings
 
 
 class _Deterministic(types.ModuleType):

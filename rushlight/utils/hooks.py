@@ -5,8 +5,8 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from .. import late
 from ..autograd.hooks import RemovableHandle
+from ..base import late
 
 
 def unserializable_hook(f: Any) -> Any:

@@ -1,5 +1,5 @@
 """TorchScript's optimizer for phones: not here, and says so when used."""
 
-from ..refusals import names_of
+from ..base.refusals import names_of
 
 globals().update(names_of("torch.utils.mobile_optimizer"))

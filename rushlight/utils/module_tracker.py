@@ -10,8 +10,9 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from .. import _C, late
+from .. import _C
 from ..autograd.graph import register_multi_grad_hook
+from ..base import late
 from ._pytree import tree_leaves
 
 __all__ = ["ModuleTracker"]

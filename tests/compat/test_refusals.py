@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import rushlight
-from rushlight import refusals
+from rushlight.base import refusals
 from rushlight.compat import audit
 
 PACKAGE = Path(rushlight.__file__).parent
@@ -22,7 +22,7 @@ def test_listed_names_are_there_and_refuse_with_their_reason(system):
     for module, names in system.names.items():
         for name in names.split():
             found = getattr(importlib.import_module(f"rushlight{module[len('torch'):]}"), name)
-            assert found is refusals.stand_in(module, name), f"{module}.{name} works: take it out of rushlight/refusals.py"
+            assert found is refusals.stand_in(module, name), f"{module}.{name} works: take it out of rushlight/base/refusals.py"
             with pytest.raises(NotImplementedError, match="is not available in Rushlight"):
                 found()
 
@@ -53,7 +53,7 @@ def test_stand_ins_are_made_nowhere_else():
     makers = [path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py")
               if any(isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == "absent"
                      for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))))]
-    assert makers == ["refusals.py"]
+    assert makers == ["base/refusals.py"]
 
 
 @pytest.mark.parametrize(("name", "reason"), [

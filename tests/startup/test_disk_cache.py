@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rushlight import disk_cache
+from rushlight.base import disk_cache
 
 PAGE = 4096
 

@@ -46,6 +46,6 @@ def test_digits_are_recognised(tmp_path: Path) -> None:
 
 
 def test_the_page_of_environment_variables_has_the_table_of_the_code() -> None:
-    from rushlight import environment
+    from rushlight.base import environment
 
     assert environment.table() in (DOCS / "environment.md").read_text(encoding="utf-8"), "write environment.table() into docs/environment.md"

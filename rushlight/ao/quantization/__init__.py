@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...base.refusals import names_of
 from ...nn import Module
-from ...refusals import names_of
 
 
 class QuantStub(Module):

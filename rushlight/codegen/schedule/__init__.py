@@ -7,9 +7,9 @@ RUSHLIGHT_SHOW=lowered,schedule prints what enters and what leaves.
 
 from __future__ import annotations
 
+from ...base.show import show, shown_words
 from ...loops.lowered import Lowered
 from ...loops.show_lowered import show_lowered
-from ...show import show, shown_words
 from . import cpu
 from .launch import Launch, Schedule, Temp
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...refusals import names_of
+from ...base.refusals import names_of
 from . import api  # noqa: F401
 
 

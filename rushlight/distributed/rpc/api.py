@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from ...refusals import names_of
+from ...base.refusals import names_of
 
 
 def _require_initialized(function: Callable[..., Any]) -> Callable[..., NoReturn]:

@@ -16,12 +16,12 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from ..._C import Tensor
-from ...assertions import _assert_scalar
+from ...base.assertions import _assert_scalar
+from ...base.shape import INTS
 from ...dispatch.modes import TorchDispatchMode, disable_dispatch_modes, state
 from ...fake import FakeTensor, FakeTensorMode, ShapeEnv
 from ...nn import Module, Parameter
 from ...op import find_op
-from ...shape import INTS
 from ...symbols import symbolic_math
 from ...utils import _pytree as pytree
 from .._symbolic_trace import PH, Tracer

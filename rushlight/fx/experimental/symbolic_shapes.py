@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..._C import Tensor
-from ...shape import INTS
+from ...base.shape import INTS
 from ...symbols import (
     ConstraintViolationError,
     DimDynamic,

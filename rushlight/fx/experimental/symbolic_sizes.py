@@ -11,7 +11,7 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from ... import assertions
+from ...base import assertions
 from ...op import find_op
 from ...symbols import Expression, Real, SymBool, SymFloat, SymInt, Truth
 from ...symbols.expression import Atom, of_atom

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ..._C import Tensor
-from ...shape import channels_last, channels_last_3d, contiguous_format
+from ...base.shape import channels_last, channels_last_3d, contiguous_format
 from ...symbols.geometry import is_surely_contiguous
 from ..graph_module import GraphModule
 from ..interpreter import Interpreter

@@ -1,6 +1,6 @@
 """PyTorch's `nn.modules`: one file per family of layers, imported when one of its layers is first used."""
 
-from ... import late
+from ...base import late
 from .module import Module
 
 # The layers each file has for users; a new layer is added here too.

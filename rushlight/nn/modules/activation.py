@@ -9,8 +9,8 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from ... import late
 from ..._C import Tensor
+from ...base import late
 from ...op import find_op
 from .. import functional as F, init
 from ..parameter import Parameter

@@ -9,7 +9,7 @@ from collections import OrderedDict
 from typing import Any
 
 from ..._C import Tensor
-from ...shape import INTS
+from ...base.shape import INTS
 from .module import Module
 from .settings import settings
 

@@ -11,9 +11,10 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, Self, TypeVar, get_type_hints
 
-from ... import _C, late
+from ... import _C
 from ..._C import Tensor
 from ...autograd.grad_mode import no_grad
+from ...base import late
 from ...op import find_op
 from ..parameter import Buffer, Parameter
 from . import hooks as _hooks

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ...shape import INTS
+from ...base.shape import INTS
 from .settings import repeated
 
 

@@ -1,5 +1,5 @@
 """`torch.nn.parallel.replicate`: copies of a module on several devices, of which there are none."""
 
-from ...refusals import names_of
+from ...base.refusals import names_of
 
 globals().update(names_of("torch.nn.parallel.replicate"))

@@ -1,5 +1,5 @@
 """`torch.nn.parallel.scatter_gather`: moving parts of nested inputs to several devices, of which there are none."""
 
-from ...refusals import names_of
+from ...base.refusals import names_of
 
 globals().update(names_of("torch.nn.parallel.scatter_gather"))

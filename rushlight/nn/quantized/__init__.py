@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...base.refusals import names_of
 from ...op import ops
-from ...refusals import names_of
 from ..modules import Identity
 from ..modules.module import Module
 

@@ -4,7 +4,7 @@ Files are imported when first used. A name may be both a file and a function of 
 PyTorch.
 """
 
-from ... import late
+from ...base import late
 
 _LATER = late.by_name({
     "clip_grad": "clip_grad_norm clip_grad_norm_ clip_grad_value_ clip_grads_with_norm_ get_total_norm",

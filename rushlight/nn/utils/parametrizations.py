@@ -11,7 +11,7 @@ from typing import Any
 
 from ..._C import Tensor
 from ...autograd.grad_mode import no_grad
-from ...dtype import finfo
+from ...base.dtype import finfo
 from ...functions import allclose
 from ...op import find_op
 from .. import functional as F

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rushlight import _C
+from rushlight.base.promotion import result_type_of
 from rushlight.loops.expr import cast, const, eq, load, lt, max_, min_, select, var
 from rushlight.loops.lowered import ONE, At, Lowered, Memory
 from rushlight.loops.nest import For, Nest, Store, operands, rows
@@ -16,7 +17,6 @@ from rushlight.op.pointwise import check_devices, compile_for, device_of
 from rushlight.op.reduction import GRAIN, as_step, product
 from rushlight.ops.copy import ordered_strides, prefers_channels_last
 from rushlight.ops.reduction.restore import as_dtype
-from rushlight.promotion import result_type_of
 
 MOST_JOINED = 8          # tensors one kernel reads side by side
 JOINED_FROM = 1 << 16    # elements from which on a kernel of its own pays

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rushlight import _C
+from rushlight.base.shape import INTS, contiguous_format, or_one
 from rushlight.devices import default_device, handlers
 from rushlight.loops.expr import Value, const, eq, ge, le, lt, select
 from rushlight.loops.lowered import At, Lowered, Memory, Number
@@ -14,7 +15,6 @@ from rushlight.op.factory import fresh
 from rushlight.op.indexed import Indexed, contiguous_strides, copy_steps
 from rushlight.op.memory import check_memory
 from rushlight.op.view import elements
-from rushlight.shape import INTS, contiguous_format, or_one
 
 ZERO, ONE = const(0, "i64"), const(1, "i64")
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from rushlight import _C
+from rushlight.base.settings import alert_not_deterministic
 from rushlight.loops.expr import Value
 from rushlight.op import Composite, Meta, find_op, wrap_dim
 from rushlight.op.indexed import Scattered, refuse_shared
-from rushlight.settings import alert_not_deterministic
 
 from .gather import (
     check_index_dtype,

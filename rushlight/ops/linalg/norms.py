@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from rushlight.base.promotion import can_cast
 from rushlight.op import Composite, find_op, wrap_dim
-from rushlight.promotion import can_cast
 
 from .arguments import check_float, check_matrix, check_square, real_dtype
 

@@ -14,8 +14,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ... import _C
+from ...base.shape import Size, jagged, layout as Layout, strided
 from ...op import OpDefinition, Pointwise, find_op, wrap_dim
-from ...shape import Size, jagged, layout as Layout, strided
 
 rules: dict[str, Callable] = {}         # op name -> its nested form, called with the bound arguments
 named_rules: dict[str, Callable] = {}   # the same, called with the op's name and the arguments by name

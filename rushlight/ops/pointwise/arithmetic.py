@@ -7,6 +7,8 @@ Refuses: what PyTorch refuses (subtracting booleans, integers to negative powers
 from __future__ import annotations
 
 from rushlight import _C
+from rushlight.base.promotion import result_type_of
+from rushlight.base.shape import INTS
 from rushlight.loops.expr import BITS, COMPLEX, Value
 from rushlight.op import Composite, Pointwise, Promote
 from rushlight.ops.pointwise.checks import (
@@ -17,8 +19,6 @@ from rushlight.ops.pointwise.checks import (
     is_integral,
     refuse_bool_and_complex,
 )
-from rushlight.promotion import result_type_of
-from rushlight.shape import INTS
 
 
 class Add(Pointwise):

@@ -5,7 +5,7 @@ Enters: tensors and Python numbers, of which only types are looked at (and stati
 
 from __future__ import annotations
 
-from rushlight.shape import INTS
+from rushlight.base.shape import INTS
 
 
 def dtypes_of(*operands: object) -> list[object]:

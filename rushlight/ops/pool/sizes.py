@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from rushlight.shape import INTS
+from rushlight.base.shape import INTS
 
 LARGEST = 2**31 - 1   # of a window's numbers, as in PyTorch: products of two of them still are 64-bit numbers
 BATCHED = {1: "2 dimensions, or 3 with a batch", 2: "3 dimensions, or 4 with a batch", 3: "4 dimensions, or 5 with a batch"}

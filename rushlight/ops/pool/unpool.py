@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from rushlight import _C
+from rushlight.base.settings import alert_not_deterministic
 from rushlight.op import Composite
 from rushlight.ops.window.layout import in_order, is_channels_last
-from rushlight.settings import alert_not_deterministic
 
 from .sizes import per_dim
 

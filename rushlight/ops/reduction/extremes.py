@@ -8,10 +8,10 @@ from functools import cached_property
 from typing import Any
 
 from rushlight import _C
+from rushlight.base.shape import is_below
 from rushlight.op import Composite, Meta
 from rushlight.op.pointwise import compute_code
 from rushlight.op.reduction import Fold, Reduction, Types
-from rushlight.shape import is_below
 
 from .restore import as_dtype, dims_of, unreduce
 

@@ -10,11 +10,11 @@ import warnings
 from functools import cache
 from typing import Any
 
+from rushlight.base.promotion import rank
 from rushlight.op import find_op
 from rushlight.op.pointwise import compute_code
 from rushlight.op.reduction import Fold, Reduction, TwoPass, Types
 from rushlight.op.results import result_type
-from rushlight.promotion import rank
 
 from .restore import count_of, unreduce
 

@@ -6,11 +6,11 @@ import math
 from functools import cache
 from typing import Any
 
+from rushlight.base.promotion import rank, to_float
 from rushlight.loops.expr import PART
 from rushlight.op import Composite, find_op
 from rushlight.op.pointwise import compute_code
 from rushlight.op.reduction import Fold, Reduction, Types
-from rushlight.promotion import rank, to_float
 
 from .restore import as_dtype, dims_of, unreduce
 

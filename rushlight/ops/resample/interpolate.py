@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from rushlight import _C
+from rushlight.base.shape import INTS
 from rushlight.op import Composite, find_op
 from rushlight.ops.window.axes import RESAMPLE, Axis, once_per_shape, pack
-from rushlight.shape import INTS
 
 from .tables import CUBIC, LANCZOS, LINEAR, NEAREST, NEAREST_EXACT, to_bits
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from ... import _C
+from ...base.shape import Size, sparse_bsc, sparse_bsr, sparse_coo, sparse_csc, sparse_csr
 from ...op import Composite
-from ...shape import Size, sparse_bsc, sparse_bsr, sparse_coo, sparse_csc, sparse_csr
 from .container import BLOCKED, BY_ROW, COMPRESSED, SparseTensor, make, put_together
 
 always_check = [False]   # one cell: what `sparse.check_sparse_tensor_invariants` switches

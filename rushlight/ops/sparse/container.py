@@ -13,8 +13,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ... import _C
+from ...base.shape import Size, layout as Layout, sparse_bsc, sparse_bsr, sparse_coo, sparse_csc, sparse_csr
 from ...op import OpDefinition, find_op
-from ...shape import Size, layout as Layout, sparse_bsc, sparse_bsr, sparse_coo, sparse_csc, sparse_csr
 
 COMPRESSED = (sparse_csr, sparse_csc, sparse_bsr, sparse_bsc)
 BY_ROW = (sparse_csr, sparse_bsr)

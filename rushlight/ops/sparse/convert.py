@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ... import _C
+from ...base.shape import sparse_coo, sparse_csc, sparse_csr, strided
 from ...op import Composite, OpDefinition, find_op
-from ...shape import sparse_coo, sparse_csc, sparse_csr, strided
 from .container import (
     BLOCKED,
     BY_ROW,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ... import _C
+from ...base.shape import sparse_bsc, sparse_bsr, sparse_coo, sparse_csc, sparse_csr
 from ...op import OpDefinition, find_op, ops, wrap_dim
-from ...shape import sparse_bsc, sparse_bsr, sparse_coo, sparse_csc, sparse_csr
 from .container import (
     SparseTensor,
     is_sparse,

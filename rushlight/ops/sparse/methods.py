@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...base.shape import sparse_coo
 from ...op.registry import install_methods
-from ...shape import sparse_coo
 from .container import BY_ROW, COMPRESSED, is_sparse, nnz, sparse_dims, values_of
 
 

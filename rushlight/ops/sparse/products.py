@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import Any
 
 from ... import _C
+from ...base.shape import sparse_coo, sparse_csr
 from ...loops.expr import and_, cast, const, ge, le, load, lt, var
 from ...loops.nest import Check, For, Local, Nest, Store, operands, rows
 from ...op import Composite, OpDefinition, find_op
 from ...op.definition import KIND_PLANNED
 from ...op.pointwise import check_devices, compile_for
 from ...op.reduction import GRAIN, as_step
-from ...shape import sparse_coo, sparse_csr
 from .container import SparseTensor, is_sparse, make, nnz, positions, put_together, rule, sparse_dims, taken, values_of
 from .convert import coalesced, compressed_of, to_compressed, to_coo
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ... import _C
+from ...base.shape import sparse_coo
 from ...op import Composite, OpDefinition, find_op, wrap_dim
-from ...shape import sparse_coo
 from .container import SparseTensor, is_sparse, like, put_together, rule, sparse_dims, values_of
 from .convert import coalesced, to_coo
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ... import _C
-from ...assertions import sym_max, sym_min
+from ...base.assertions import sym_max, sym_min
+from ...base.shape import INTS, is_hidden
 from ...op import Composite, Geometry, Meta, View, find_op, wrap_dim
-from ...shape import INTS, is_hidden
 
 
 def _with(values: Any, d: int, value: int) -> tuple[int, ...]:

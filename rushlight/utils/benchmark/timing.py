@@ -12,8 +12,8 @@ import timeit
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from ... import late
-from ...refusals import reason_of, stand_in
+from ...base import late
+from ...base.refusals import reason_of, stand_in
 from .measurement import Measurement, TaskSpec, quantile, set_torch_threads
 
 timer = timeit.default_timer   # work has finished when a call returns: nothing to wait for

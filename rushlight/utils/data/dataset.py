@@ -18,9 +18,9 @@ from operator import getitem
 from typing import Any, Generic, Iterable, TypeVar  # noqa: UP035 - typing's Iterable may follow a Generic base
 
 from ..._C import Generator, Tensor, default_generator
+from ...base.shape import strided
 from ...interop import tensor
 from ...op import find_op
-from ...shape import strided
 
 __all__ = [
     "Dataset",

@@ -11,8 +11,8 @@ import math
 from collections.abc import Iterator
 from typing import Any, TypeVar
 
-from ... import late
 from ..._C import Generator
+from ...base import late
 from ...op import find_op
 from .dataset import Dataset
 from .sampler import Sampler

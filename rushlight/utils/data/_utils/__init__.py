@@ -5,7 +5,7 @@ The names libraries reach for under PyTorch's `torch.utils.data._utils` are here
 
 import sys as _sys
 
-from ....errors import ExceptionWrapper, KeyErrorMessage
+from ....base.errors import ExceptionWrapper, KeyErrorMessage
 
 IS_WINDOWS = _sys.platform == "win32"
 HAS_NUMPY = True  # a dependency of the package

@@ -22,8 +22,8 @@ from typing import Any
 
 from .... import _C
 from ...._C import SharedArena, Tensor, UntypedStorage, empty
+from ....base.shape import strided
 from ....multiprocessing.sharing import refuse_graph
-from ....shape import strided
 from ....storage import face_of
 
 _HEADER = 4

@@ -11,8 +11,9 @@ import sys
 import warnings
 from typing import Any
 
-from .... import _C, late
+from .... import _C
 from ...._C import Generator
+from ....base import late
 from ..distributed import process_group
 from ..sampler import draw_seed
 from .fetch import _DatasetKind

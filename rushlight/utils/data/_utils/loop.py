@@ -15,7 +15,7 @@ import sys
 from typing import Any
 
 from ...._C import Generator, SharedArena, default_generator, end_with_parent, set_num_threads
-from ....errors import ExceptionWrapper
+from ....base.errors import ExceptionWrapper
 from . import MP_STATUS_CHECK_INTERVAL, collate as _collate, worker
 from .channel import Reader, encode, frame, write_all
 from .fetch import _DatasetKind

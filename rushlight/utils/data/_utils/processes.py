@@ -29,7 +29,7 @@ from typing import Any
 
 from .... import multiprocessing as _reductions  # noqa: F401 - datasets that are pickled for workers share their tensors
 from ...._C import SharedArena, forking_worker, leased_storages
-from ....errors import ExceptionWrapper
+from ....base.errors import ExceptionWrapper
 from . import channel
 from .iterate import _BaseDataLoaderIter, graph_settings, is_datapipe
 from .loop import Setup, _worker_loop

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from .... import late
+from ....base import late
 
 __all__ = ["WorkerInfo", "get_worker_info"]
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from operator import index
 from typing import Any, SupportsIndex
 
-from . import _C
+from .. import _C
 
 INTS = (int, _C.SymbolicInt)     # what a size may be: `isinstance(n, INTS)`
 NUMBERS = (int, float, _C.SymbolicInt, _C.SymbolicFloat)
@@ -21,7 +21,7 @@ def surely(condition: Any) -> bool:
     """Whether a condition on sizes holds. Of sizes that only elements can tell nothing is asked: then it does not."""
     if condition is True or condition is False:
         return condition
-    from .symbols import guard_or_false  # noqa: PLC0415 - most programs never have a symbolic size
+    from ..symbols import guard_or_false  # noqa: PLC0415 - most programs never have a symbolic size
 
     return guard_or_false(condition)
 
@@ -30,7 +30,7 @@ def or_one(n: Any) -> Any:
     """A size as strides count it: at least 1."""
     if isinstance(n, int):
         return max(n, 1)
-    from .symbols import sym_max  # noqa: PLC0415 - most programs never have a symbolic size
+    from ..symbols import sym_max  # noqa: PLC0415 - most programs never have a symbolic size
 
     return sym_max(n, 1)
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from . import _C
-from ._C import dtype
+from .. import _C
+from .._C import dtype
 
 DIMENSIONED, ZERO_DIM, NUMBER = 0, 1, 2
 

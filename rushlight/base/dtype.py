@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import _C
+from .. import _C
 
 # name: (exponent bits, stored mantissa bits, largest value, decimal resolution)
 _FLOATS: dict[str, tuple[int, int, float, float]] = {

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import warnings
 
-from . import _C
+from .. import _C
 
 PRECISIONS = ("highest", "high", "medium")
 DEBUG_MODES = {"default": 0, "warn": 1, "error": 2}

@@ -11,8 +11,8 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from . import _C
-from ._C import Tensor
+from .. import _C
+from .._C import Tensor
 
 Message = Callable[[], str] | None
 
@@ -121,7 +121,7 @@ _SYMBOLIC = (_C.SymbolicInt, _C.SymbolicFloat, _C.SymbolicBool)
 
 
 def _symbolic(name: str) -> Callable:
-    from .symbols import functions  # noqa: PLC0415 - most programs never have a symbolic size
+    from ..symbols import functions  # noqa: PLC0415 - most programs never have a symbolic size
 
     return getattr(functions, name)
 
