@@ -7,7 +7,7 @@
 
 namespace rl {
 
-static PyObject* py_interop;   // rushlight.interop's reader of foreign arrays: object -> Tensor or None
+static PyObject* py_interop;   // rushlight.tensors.interop's reader of foreign arrays: object -> Tensor or None
 
 // --- out of tensors -------------------------------------------------------------------------------------------------
 

@@ -26,7 +26,6 @@ from . import (  # noqa: F401
     op,
     ops,
     overrides as _overrides,
-    tensor as _tensor_methods,
     version as _version,
     wiring as _wiring,
 )
@@ -97,7 +96,12 @@ from .base.shape import (
 )
 from .devices import default_device as get_default_device, set_default_device
 from .dispatch import namespaces as _namespaces
-from .functions import (
+from .random import get_rng_state, initial_seed, manual_seed, seed, set_rng_state
+from .storage import STORAGE_DTYPES as _STORAGE_NAMES, TypedStorage
+from .tensors import methods as _tensor_methods  # noqa: F401
+from .tensors.interop import as_tensor, asarray, from_dlpack, from_numpy, frombuffer, tensor, to_dlpack
+from .tensors.legacy_types import TYPES as _LEGACY_TYPES
+from .tensors.plain_functions import (
     allclose,
     as_strided_,
     broadcast_shapes,
@@ -123,10 +127,6 @@ from .functions import (
     typename,
     zero_,
 )
-from .interop import as_tensor, asarray, from_dlpack, from_numpy, frombuffer, tensor, to_dlpack
-from .legacy import TYPES as _LEGACY_TYPES
-from .random import get_rng_state, initial_seed, manual_seed, seed, set_rng_state
-from .storage import STORAGE_DTYPES as _STORAGE_NAMES, TypedStorage
 
 __version__ = _version.TorchVersion(_version.__version__)
 
@@ -238,7 +238,7 @@ _LAZY_NAMES = {
     "ThroughputBenchmark": "utils.throughput_benchmark",
     "cond": "control_flow", "while_loop": "control_flow", "Stream": "streams", "Event": "streams", "get_device_module": "accelerator",
     "save": "serialization", "load": "serialization", **dict.fromkeys((*_STORAGE_NAMES, "Storage"), "storage"),
-    "einsum": "ops.einsum", "get_printoptions": "printing", "set_printoptions": "printing",
+    "einsum": "ops.einsum", "get_printoptions": "tensors.printing", "set_printoptions": "tensors.printing",
     "autocast": "amp", "Future": "futures", "ScriptModule": "jit", "ScriptFunction": "jit",
     **dict.fromkeys((
         "autocast_decrement_nesting", "autocast_increment_nesting", "clear_autocast_cache", "get_autocast_cpu_dtype", "get_autocast_dtype",

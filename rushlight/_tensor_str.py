@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from . import printing
-from .printing import get_printoptions, set_printoptions
+from .tensors import printing
+from .tensors.printing import get_printoptions, set_printoptions
 
 __all__ = ["PRINT_OPTS", "get_printoptions", "set_printoptions"]
 

@@ -36,12 +36,12 @@ func.derivatives -> func: grad grad_and_value hessian jacfwd jacrev jvp lineariz
 func.functionalization -> func: functionalize
 func.stateless -> func: debug_unwrap functional_call stack_module_state
 func.vectorize -> func: vmap
-functions -> .: allclose as_strided_ detach detach_ equal get_device is_complex is_conj is_distributed is_floating_point is_inference is_neg is_nonzero is_same_size is_signed is_storage is_tensor numel resize_as_ set_default_tensor_type typename zero_
-functions -> functional: broadcast_shapes broadcast_tensors
+tensors.plain_functions -> .: allclose as_strided_ detach detach_ equal get_device is_complex is_conj is_distributed is_floating_point is_inference is_neg is_nonzero is_same_size is_signed is_storage is_tensor numel resize_as_ set_default_tensor_type typename zero_
+tensors.plain_functions -> functional: broadcast_shapes broadcast_tensors
 fx.codegen -> fx.graph: CodeGen PythonCode
 fx.wrapping -> fx._symbolic_trace: wrap
-interop -> .: as_tensor asarray from_numpy frombuffer tensor
-interop -> utils.dlpack: DLDeviceType from_dlpack
+tensors.interop -> .: as_tensor asarray from_numpy frombuffer tensor
+tensors.interop -> utils.dlpack: DLDeviceType from_dlpack
 jit._script -> .: ScriptModule
 masked -> masked.maskedtensor.core: MaskedTensor is_masked_tensor
 masked -> masked.maskedtensor.creation: as_masked_tensor masked_tensor
@@ -72,7 +72,7 @@ package.patterns -> package.glob_group: GlobGroup
 package.reader -> package.analyze.is_from_package: is_from_package
 package.tracing -> package.analyze.trace_dependencies: trace_dependencies
 package.tracing -> package.analyze.find_first_use_of_broken_modules: find_first_use_of_broken_modules
-printing -> _tensor_str: set_printoptions
+tensors.printing -> _tensor_str: set_printoptions
 base.promotion -> .: can_cast result_type promote_types
 serialization.allowed -> serialization: add_safe_globals clear_safe_globals get_safe_globals safe_globals
 serialization.locations -> serialization: StorageType default_restore_location location_tag normalize_storage_type register_package storage_to_tensor_type
@@ -127,6 +127,11 @@ NOT_ALIASED = ("optim", "optim.lr_scheduler")
 
 # Modules that moved, before -> now: pickles made then name them. (What PyTorch has never changes its name.)
 FORMER: dict[str, str] = {
+    "indexing": "tensors.indexing",
+    "interop": "tensors.interop",
+    "printing": "tensors.printing",
+    "functions": "tensors.plain_functions",
+    "legacy": "tensors.legacy_types",
     "environment": "base.environment",
     "errors": "base.errors",
     "show": "base.show",

@@ -13,8 +13,8 @@ from typing import Any
 
 from ._C import Generator, Tensor, float64, int64
 from .base.promotion import default_dtype
-from .interop import from_numpy
 from .op import find_op
+from .tensors.interop import from_numpy
 
 __all__ = ["SobolEngine"]
 

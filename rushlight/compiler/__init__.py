@@ -54,7 +54,7 @@ def wrap_numpy(fn: Callable) -> Callable:
 
     @functools.wraps(fn)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
-        from ..interop import from_numpy
+        from ..tensors.interop import from_numpy
 
         args, kwargs = tree_map(lambda x: x.numpy() if isinstance(x, Tensor) else x, (args, kwargs))
         return tree_map(lambda x: from_numpy(x) if type(x).__module__ == "numpy" and hasattr(x, "__array_interface__") and type(x).__name__ == "ndarray" else x,

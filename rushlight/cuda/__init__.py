@@ -12,8 +12,8 @@ from typing import Any, Literal
 from .. import _C
 from ..base import late
 from ..base.refusals import names_of
-from ..legacy import cuda_types
 from ..storage import cuda_storages
+from ..tensors.legacy_types import cuda_types
 from .no_device import _needs_device, _no_device
 
 OutOfMemoryError = _C.OutOfMemoryError

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from .._C import Tensor, int64, uint8
-from ..interop import frombuffer, tensor
 from ..op import find_op
+from ..tensors.interop import frombuffer, tensor
 from .paired import PairedDataset, find_file
 
 _PIXELS = 3 * 32 * 32

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from .._C import Tensor, float32, float64, int8, int16, int32, int64, uint8
-from ..interop import frombuffer
+from ..tensors.interop import frombuffer
 from .paired import PairedDataset, find_file
 
 # By the type byte of the header: the dtype, and bytes of an element, stored with the highest first.

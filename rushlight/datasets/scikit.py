@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .._C import float32, int64
-from ..interop import from_numpy
+from ..tensors.interop import from_numpy
 from .paired import PairedDataset
 
 

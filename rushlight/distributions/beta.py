@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from .._C import Tensor
-from ..interop import tensor
 from ..op import find_op
+from ..tensors.interop import tensor
 from . import constraints
 from .dirichlet import Dirichlet
 from .exp_family import ExponentialFamily

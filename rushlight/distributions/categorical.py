@@ -9,8 +9,8 @@ from .. import _C
 from .._C import Tensor
 from ..base.dtype import finfo
 from ..base.shape import Size
-from ..functions import broadcast_tensors
 from ..op import find_op
+from ..tensors.plain_functions import broadcast_tensors
 from . import constraints
 from .distribution import Distribution
 from .odds import Odds, check_one

@@ -6,8 +6,8 @@ from typing import Any
 
 from .._C import Tensor
 from ..base.dtype import finfo
-from ..interop import as_tensor
 from ..op import find_op
+from ..tensors.interop import as_tensor
 from . import constraints
 from .exp_family import ExponentialFamily
 from .utils import broadcast_all

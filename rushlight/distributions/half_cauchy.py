@@ -6,8 +6,8 @@ import math
 from typing import Any
 
 from .._C import Tensor
-from ..interop import as_tensor
 from ..op import find_op
+from ..tensors.interop import as_tensor
 from . import constraints
 from .cauchy import Cauchy
 from .transformed_distribution import TransformedDistribution

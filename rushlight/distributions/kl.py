@@ -17,8 +17,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from .._C import Tensor
-from ..functions import broadcast_shapes
 from ..op import find_op
+from ..tensors.plain_functions import broadcast_shapes
 from .bernoulli import Bernoulli
 from .beta import Beta
 from .binomial import Binomial

@@ -6,8 +6,8 @@ import math
 from typing import Any
 
 from .._C import Tensor
-from ..functions import broadcast_tensors
 from ..op import find_op
+from ..tensors.plain_functions import broadcast_tensors
 from . import constraints
 from .distribution import Distribution
 from .multivariate_normal import _batch_mahalanobis, _batch_mv, _half_log_det

@@ -7,8 +7,8 @@ from typing import Any
 
 from .._C import Tensor
 from ..base.shape import Size
-from ..interop import tensor
 from ..op import find_op
+from ..tensors.interop import tensor
 from . import constraints
 from .binomial import Binomial
 from .categorical import Categorical

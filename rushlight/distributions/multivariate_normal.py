@@ -6,8 +6,8 @@ import math
 from typing import Any
 
 from .._C import Tensor
-from ..functions import broadcast_shapes
 from ..op import find_op
+from ..tensors.plain_functions import broadcast_shapes
 from . import constraints
 from .distribution import Distribution
 from .utils import _standard_normal, lazy_property

@@ -17,8 +17,8 @@ from typing import Any
 from .._C import Tensor
 from ..base.dtype import finfo
 from ..base.shape import Size
-from ..functions import broadcast_shapes
 from ..op import find_op
+from ..tensors.plain_functions import broadcast_shapes
 from . import constraints
 from .distribution import Distribution
 from .utils import _Number, _sum_rightmost, broadcast_all, lazy_property, tril_matrix_to_vec, vec_to_tril_matrix

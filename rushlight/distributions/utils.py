@@ -15,10 +15,10 @@ from ..autograd.grad_mode import enable_grad
 from ..base.dtype import finfo
 from ..base.promotion import default_dtype
 from ..base.shape import Size
-from ..functions import broadcast_tensors
-from ..interop import tensor
 from ..op import find_op
 from ..overrides import is_tensor_like
+from ..tensors.interop import tensor
+from ..tensors.plain_functions import broadcast_tensors
 
 __all__ = ["broadcast_all", "logits_to_probs", "clamp_probs", "probs_to_logits", "lazy_property", "tril_matrix_to_vec", "vec_to_tril_matrix"]
 

@@ -9,9 +9,9 @@ from typing import Any
 from .._C import Tensor
 from ..base.dtype import finfo
 from ..base.shape import Size
-from ..functions import broadcast_shapes
-from ..interop import tensor
 from ..op import find_op
+from ..tensors.interop import tensor
+from ..tensors.plain_functions import broadcast_shapes
 from . import constraints
 from .chi2 import Chi2
 from .exp_family import ExponentialFamily

@@ -20,10 +20,10 @@ from .. import _C
 from .._C import Tensor
 from ..autograd.grad_mode import set_grad_enabled
 from ..autograd.hooks import RemovableHandle
-from ..functions import typename
-from ..interop import from_dlpack
 from ..nn.parameter import Parameter
 from ..op import find_op
+from ..tensors.interop import from_dlpack
+from ..tensors.plain_functions import typename
 
 Args: TypeAlias = tuple[Any, ...]
 Kwargs: TypeAlias = dict[str, Any]

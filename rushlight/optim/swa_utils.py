@@ -15,9 +15,9 @@ from typing import Any
 from .. import _C
 from .._C import Tensor
 from ..autograd.grad_mode import no_grad
-from ..interop import tensor
 from ..nn import Module
 from ..nn.modules.batchnorm import _BatchNorm
+from ..tensors.interop import tensor
 from .lr_scheduler.base import LRScheduler, Rates, _format_param, _warn_get_lr_called_within_step
 from .optimizer import Optimizer
 from .rule import Numbers, Rule, functional_update

@@ -1,7 +1,7 @@
 """Saving and loading: `rushlight.save`, `rushlight.load` and PyTorch's `torch.serialization`.
 
 `write.py` and `read.py` hold the two functions; `archive.py` the zip container; `restricted.py` the interpreter that reads
-pickles as data, with `allowed.py` for what they may name; `names.py` the names in files; `legacy.py` the older formats;
+pickles as data, with `allowed.py` for what they may name; `names.py` the names in files; `tensors/legacy_types.py` the older formats;
 `locations.py` devices; `sources.py` files and buffers; `options.py` what can be set.
 """
 

@@ -22,8 +22,8 @@ from .. import _C
 from .._C import Tensor
 from ..base import shape as layouts
 from ..base.promotion import promote_types
-from ..interop import as_tensor, tensor
 from ..op import find_op
+from ..tensors.interop import as_tensor, tensor
 
 # dtype -> (relative, absolute); a dtype not listed is compared for equality.
 _TOLERANCES = {

@@ -1,5 +1,5 @@
 """PyTorch's place for DLPack: tensors shared with other libraries without copies."""
 
-from ..interop import DLDeviceType, from_dlpack, to_dlpack
+from ..tensors.interop import DLDeviceType, from_dlpack, to_dlpack
 
 __all__ = ["DLDeviceType", "from_dlpack", "to_dlpack"]

@@ -13,8 +13,8 @@ from typing import Any
 
 from ..._C import Tensor
 from ...autograd.grad_mode import no_grad
-from ...interop import tensor
 from ...op import find_op
+from ...tensors.interop import tensor
 
 
 def _tensors(parameters: Any) -> list[Tensor]:

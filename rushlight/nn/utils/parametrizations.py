@@ -12,8 +12,8 @@ from typing import Any
 from ..._C import Tensor
 from ...autograd.grad_mode import no_grad
 from ...base.dtype import finfo
-from ...functions import allclose
 from ...op import find_op
+from ...tensors.plain_functions import allclose
 from .. import functional as F
 from ..modules.conv import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from ..modules.module import Module

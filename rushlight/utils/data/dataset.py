@@ -19,8 +19,8 @@ from typing import Any, Generic, Iterable, TypeVar  # noqa: UP035 - typing's Ite
 
 from ..._C import Generator, Tensor, default_generator
 from ...base.shape import strided
-from ...interop import tensor
 from ...op import find_op
+from ...tensors.interop import tensor
 
 __all__ = [
     "Dataset",

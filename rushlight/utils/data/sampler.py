@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence, Sized
 from typing import Any, Generic, TypeVar
 
 from ..._C import Generator, Tensor, float64, int64
-from ...interop import as_tensor
 from ...op import find_op
+from ...tensors.interop import as_tensor
 
 __all__ = ["BatchSampler", "RandomSampler", "Sampler", "SequentialSampler", "SubsetRandomSampler", "WeightedRandomSampler"]
 

@@ -18,8 +18,8 @@ from typing import Any
 
 from ...._C import Tensor, float64
 from ....base.shape import strided
-from ....interop import as_tensor, tensor
 from ....op import find_op
+from ....tensors.interop import as_tensor, tensor
 
 np_str_obj_array_pattern = re.compile(r"[SaUO]")
 default_collate_err_msg_format = "default_collate: expected tensors, arrays, numbers, strings, dicts or lists in the batch, got {}"

@@ -14,9 +14,9 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-from . import _C
-from ._C import Tensor
-from .devices import placed
+from .. import _C
+from .._C import Tensor
+from ..devices import placed
 
 # The dtypes that NumPy has too, under the same names.
 _IN_NUMPY = frozenset(

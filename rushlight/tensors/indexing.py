@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import _C
-from ._C import Tensor
-from .dispatch.dispatcher import ask_overrides, tensors_of
-from .op import find_op, levels
+from .. import _C
+from .._C import Tensor
+from ..dispatch.dispatcher import ask_overrides, tensors_of
+from ..op import find_op, levels
 
 
 def get(self: Tensor, index: Any) -> Tensor:

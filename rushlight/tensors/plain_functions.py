@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from . import _C, legacy
-from ._C import Tensor, UntypedStorage
-from .base.promotion import set_default_dtype
-from .base.shape import INTS, Size
-from .op import find_op
-from .overrides import handle_torch_function, is_tensor_like, overridable
-from .storage import TypedStorage
+from .. import _C
+from .._C import Tensor, UntypedStorage
+from ..base.promotion import set_default_dtype
+from ..base.shape import INTS, Size
+from ..op import find_op
+from ..overrides import handle_torch_function, is_tensor_like, overridable
+from ..storage import TypedStorage
+from . import legacy_types
 
 # --- questions ----------------------------------------------------------------------------------------------------------
 
@@ -42,7 +43,7 @@ def is_nonzero(input: Tensor) -> bool:
 def typename(obj: Any, /) -> str:
     """The name of an object's type, tensors by their legacy name."""
     if isinstance(obj, Tensor):
-        return legacy.type_name(obj)
+        return legacy_types.type_name(obj)
     cls = obj if isinstance(obj, type) else type(obj)
     return cls.__qualname__ if cls.__module__ in ("builtins", "__builtin__") else f"{cls.__module__}.{cls.__qualname__}"
 
@@ -120,9 +121,9 @@ def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
 def set_default_tensor_type(t: Any, /) -> None:
     """Make the dtype of a legacy tensor type the default."""
     name = t.rpartition(".")[2] if isinstance(t, str) else t.__name__
-    if name not in legacy.TYPES:
+    if name not in legacy_types.TYPES:
         raise TypeError(f"set_default_tensor_type: invalid type object {t!r}")
-    set_default_dtype(legacy.TYPES[name].dtype)
+    set_default_dtype(legacy_types.TYPES[name].dtype)
 
 
 # --- metadata in place ----------------------------------------------------------------------------------------------------

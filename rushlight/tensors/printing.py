@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from . import _C
-from .autograd.forward_ad import unpack_dual
-from .loops.record import Record
-from .op import levels
+from .. import _C
+from ..autograd.forward_ad import unpack_dual
+from ..loops.record import Record
+from ..op import levels
 
 
 class PrintOptions(Record):

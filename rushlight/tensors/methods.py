@@ -9,12 +9,13 @@ from __future__ import annotations
 import copyreg
 from typing import Any
 
-from . import _C, functions, indexing, interop, legacy, storage
-from ._C import Tensor, UntypedStorage
-from .base import homes, shape
-from .base.settings import must_fill_memory
-from .dispatch.modes import DisableTorchFunctionSubclass
-from .op import find_op
+from .. import _C, storage
+from .._C import Tensor, UntypedStorage
+from ..base import homes, shape
+from ..base.settings import must_fill_memory
+from ..dispatch.modes import DisableTorchFunctionSubclass
+from ..op import find_op
+from . import indexing, interop, legacy_types, plain_functions
 
 _C._set_size_type(shape.Size)
 _C._set_layout(shape.strided)
@@ -57,7 +58,7 @@ def _dir(self: Tensor) -> list[str]:
 
 def _pickling() -> Any:
     """How tensors are pickled and copied: not needed at start."""
-    from . import _tensor
+    from .. import _tensor
 
     return _tensor
 
@@ -111,7 +112,7 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
     self._set_storage(memory, offset, size, shape.strides_for(size, order))
     if needed > had and must_fill_memory():
         first = max(0, -(-had // self.itemsize) - offset)
-        from .op.factory import marker  # with everything factories need
+        from ..op.factory import marker  # with everything factories need
 
         self.detach().as_strided((size.numel() - first,), (1,), offset + first).fill_(marker(self.dtype))
     return self
@@ -226,7 +227,7 @@ _METHODS: dict[str, Any] = {
     "storage": typed_storage, "_typed_storage": typed_storage, "share_memory_": share_memory_, "get_device": get_device,
     "is_shared": lambda self: self.untyped_storage().is_shared(), "is_pinned": lambda self, device=None: False,
     "resize_": resize_, "resize_as_": resize_as_, "set_": set_, "is_set_to": is_set_to, "is_same_size": is_same_size,
-    "is_contiguous": is_contiguous, "type": legacy.as_type, "new": legacy.new, "as_subclass": as_subclass,
+    "is_contiguous": is_contiguous, "type": legacy_types.as_type, "new": legacy_types.new, "as_subclass": as_subclass,
     "is_conj": lambda self: False, "is_neg": lambda self: False, "resolve_conj": lambda self: self,
     "resolve_neg": lambda self: self, "has_names": lambda self: False,
 }  # fmt: skip
@@ -245,7 +246,7 @@ class _Rare:
         self.name = name
 
     def __get__(self, instance: Tensor | None, owner: type) -> Any:
-        from .rare import METHODS
+        from ..rare import METHODS
 
         method = METHODS[self.name]
         setattr(Tensor, self.name, method)
@@ -272,13 +273,13 @@ _PROPERTIES: dict[str, property] = {
 
 def install() -> None:
     """Put the methods of this module on the Tensor type."""
-    for name, method in (*functions.METHODS.items(), *_METHODS.items(), *_PROPERTIES.items()):
+    for name, method in (*plain_functions.METHODS.items(), *_METHODS.items(), *_PROPERTIES.items()):
         setattr(Tensor, name, method)
     for name in _RARE.split():
         setattr(Tensor, name, _Rare(name))
     for name in _NEVER:
         setattr(Tensor, name, False)
-    Tensor.__new__ = staticmethod(legacy.new_tensor_object)
+    Tensor.__new__ = staticmethod(legacy_types.new_tensor_object)
     Tensor._make_subclass = staticmethod(_make_subclass)
     for kind in (Tensor, _C.Op):     # ops of other namespaces say so themselves
         homes.settle(kind, "")
