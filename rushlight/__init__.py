@@ -14,8 +14,8 @@ if f"{__name__}._C" not in _sys.modules and not any(_finder.find_spec(f"{__name_
 
     _core_finder.use_installed_copy(__path__)
 
-from . import home_rows as _home_rows
 from .base import homes as _homes
+from .torch_names import home_rows as _home_rows
 
 _homes.install(_home_rows.ROWS, _home_rows.INTERNAL, _home_rows.NOT_ALIASED, _home_rows.FORMER)
 
@@ -164,7 +164,7 @@ globals().update(_ASSERTIONS)
 globals().update(op.published(""))
 
 # What programs take from torch._C and is Python here; torch.torch is torch.
-_C.__getattr__ = _late.rest(_C.__name__, f"{__name__}.core_names")
+_C.__getattr__ = _late.rest(_C.__name__, f"{__name__}.torch_names.core_names")
 torch = _sys.modules[__name__]
 
 if _collects:
@@ -233,10 +233,10 @@ _SUBPACKAGES = frozenset((
 # Single names and the subpackage each is imported from at first use.
 _LAZY_NAMES = {
     "vmap": "func", "compile": "compiler", "SymInt": "fake", "SymFloat": "fake", "SymBool": "fake", "OutOfMemoryError": "cuda", "AcceleratorError": "cuda",
-    "TorchVersion": "version", **dict.fromkeys(("PyTorchFileReader", "PyTorchFileWriter", "DispatchKey", "DisableTorchFunctionSubclass"), "core_names"),
-    "GradScaler": "amp", "DisableTorchFunction": "core_names", "DispatchKeySet": "core_names", "FileCheck": "testing._file_check", "fork": "jit", "wait": "jit",
+    "TorchVersion": "version", **dict.fromkeys(("PyTorchFileReader", "PyTorchFileWriter", "DispatchKey", "DisableTorchFunctionSubclass"), "torch_names.core_names"),
+    "GradScaler": "amp", "DisableTorchFunction": "torch_names.core_names", "DispatchKeySet": "torch_names.core_names", "FileCheck": "testing._file_check", "fork": "jit", "wait": "jit",
     "ThroughputBenchmark": "utils.throughput_benchmark",
-    "cond": "control_flow", "while_loop": "control_flow", "Stream": "streams", "Event": "streams", "get_device_module": "accelerator",
+    "cond": "torch_names.control_flow", "while_loop": "torch_names.control_flow", "Stream": "torch_names.streams", "Event": "torch_names.streams", "get_device_module": "accelerator",
     "save": "serialization", "load": "serialization", **dict.fromkeys((*_STORAGE_NAMES, "Storage"), "storage"),
     "einsum": "ops.einsum", "get_printoptions": "tensors.printing", "set_printoptions": "tensors.printing",
     "autocast": "amp", "Future": "futures", "ScriptModule": "jit", "ScriptFunction": "jit",
@@ -249,4 +249,4 @@ _LAZY_NAMES = {
     ), "dispatch.autocast"),
 }
 
-__getattr__, __dir__ = _late.names(globals(), _LAZY_NAMES, _SUBPACKAGES, rest=("rare", "qschemes", "unbuilt"))
+__getattr__, __dir__ = _late.names(globals(), _LAZY_NAMES, _SUBPACKAGES, rest=("torch_names.rare", "torch_names.qschemes", "torch_names.unbuilt"))

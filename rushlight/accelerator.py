@@ -14,7 +14,7 @@ from . import _C, devices
 from ._C import device as Device
 from .base.refusals import stand_in
 from .devices import handlers, set_unit
-from .streams import Stream
+from .torch_names.streams import Stream
 
 Graph = stand_in("torch.accelerator", "Graph")
 

@@ -1,3 +1,3 @@
 """`torch._higher_order_ops.associative_scan`, the module."""
 
-from ..control_flow import associative_scan  # noqa: F401
+from ..torch_names.control_flow import associative_scan  # noqa: F401

@@ -246,7 +246,7 @@ class _Rare:
         self.name = name
 
     def __get__(self, instance: Tensor | None, owner: type) -> Any:
-        from ..rare import METHODS
+        from ..torch_names.rare import METHODS
 
         method = METHODS[self.name]
         setattr(Tensor, self.name, method)

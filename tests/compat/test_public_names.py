@@ -59,7 +59,7 @@ PARTLY = {"torch.jit", "torch.compiler", "torch.fx.experimental", "torch.fx.pass
 
 
 def test_names_of_systems_not_built_refuse() -> None:
-    from rushlight import unbuilt
+    from rushlight.torch_names import unbuilt
 
     for name in unbuilt.NAMES:
         if name not in ("FatalError", "JITException"):

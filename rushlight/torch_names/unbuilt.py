@@ -5,7 +5,7 @@ Enters: a name. Leaves: a stand-in from the table (`refusals`). Exceptions are r
 
 from __future__ import annotations
 
-from .base.refusals import names_of
+from ..base.refusals import names_of
 
 _refused = names_of("torch")
 globals().update(_refused)

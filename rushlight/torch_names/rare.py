@@ -10,11 +10,11 @@ import enum
 import threading
 from typing import Any
 
-from . import _C
-from ._C import Tensor
-from .autograd.anomaly_mode import set_detect_anomaly
-from .op import find_op
-from .storage import STORAGE_NAMES, legacy_class
+from .. import _C
+from .._C import Tensor
+from ..autograd.anomaly_mode import set_detect_anomaly
+from ..op import find_op
+from ..storage import STORAGE_NAMES, legacy_class
 
 # --- products with sparse matrices ------------------------------------------------------------------------------------------
 
@@ -231,7 +231,7 @@ def _fake_quantized(input: Tensor, scale: Any, zero_point: Any, low: int, high: 
 
 
 def _no_grad() -> Any:
-    from .autograd import no_grad
+    from ..autograd import no_grad
 
     return no_grad()
 

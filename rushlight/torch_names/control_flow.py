@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from . import _C
-from .op import ops
-from .utils import _pytree as pytree
+from .. import _C
+from ..op import ops
+from ..utils import _pytree as pytree
 
 
 def _decide(pred: Any, what: str) -> bool:

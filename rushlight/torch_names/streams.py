@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import _C
-from .devices import handlers, set_unit
+from .. import _C
+from ..devices import handlers, set_unit
 
 
 def accelerator_device(device: Any, what: str) -> Any:

@@ -5,7 +5,7 @@ Enters: nothing. Leaves: `qscheme` and its five values. Quantized tensors themse
 
 from __future__ import annotations
 
-from . import _C
+from .. import _C
 
 _PLACES = ("per_tensor_affine", "per_channel_affine", "per_tensor_symmetric", "per_channel_symmetric", "per_channel_affine_float_qparams")
 

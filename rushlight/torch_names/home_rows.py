@@ -16,7 +16,7 @@ autograd.anomaly_mode -> .: is_anomaly_check_nan_enabled
 autograd.backward -> autograd: backward grad
 dispatch.saved_mutation -> autograd.graph: allow_mutation_on_saved_tensors
 autograd.hooks -> utils.hooks: RemovableHandle
-control_flow -> .: cond
+torch_names.control_flow -> .: cond
 cuda -> .: OutOfMemoryError AcceleratorError
 cuda -> cuda.memory: caching_allocator_disabled caching_allocator_enable change_current_allocator get_per_process_memory_fraction host_memory_stats host_memory_stats_as_nested_dict reset_accumulated_host_memory_stats reset_peak_host_memory_stats CUDAPluggableAllocator MemPool use_mem_pool caching_allocator_alloc caching_allocator_delete empty_cache get_allocator_backend list_gpu_processes mem_get_info memory_allocated memory_cached memory_reserved memory_snapshot memory_stats memory_stats_as_nested_dict memory_summary max_memory_allocated max_memory_cached max_memory_reserved reset_accumulated_memory_stats reset_max_memory_allocated reset_max_memory_cached reset_peak_memory_stats set_per_process_memory_fraction
 cuda -> cuda.random: get_rng_state get_rng_state_all initial_seed manual_seed manual_seed_all seed seed_all set_rng_state set_rng_state_all
@@ -84,7 +84,7 @@ base.settings -> .: are_deterministic_algorithms_enabled get_deterministic_debug
 base.shape -> .: layout memory_format
 signal.windows -> signal.windows.windows: bartlett blackman cosine exponential gaussian general_cosine general_hamming hamming hann kaiser nuttall
 sparse -> sparse.semi_structured: SparseSemiStructuredTensor SparseSemiStructuredTensorCUSPARSELT SparseSemiStructuredTensorCUTLASS to_sparse_semi_structured
-streams -> .: Event Stream
+torch_names.streams -> .: Event Stream
 testing._file_check -> .: FileCheck
 utils.benchmark.compare -> utils.benchmark.utils.compare: Colorize Compare
 utils.benchmark.fuzzer -> utils.benchmark.utils.fuzzer: FuzzedParameter FuzzedTensor Fuzzer ParameterAlias
@@ -109,9 +109,9 @@ xpu -> xpu.streams: Event Stream
 mtia -> mtia.memory: max_memory_allocated memory_allocated memory_stats reset_peak_memory_stats
 mtia -> mtia.mtia_graph: MTIAGraph graph graph_pool_handle
 mps -> mps.event: Event
-rare -> .: spmm dsmm saddmm smm hspmm hsmm sspaddmm resize_as_sparse_ from_file batch_norm_update_stats cudnn_is_acceptable is_vulkan_available init_num_threads set_anomaly_enabled sym_constrain_range sym_constrain_range_for_size sym_fresh_size thread_safe_generator Tag dequantize fake_quantize_per_tensor_affine fake_quantize_per_channel_affine conj_physical_ ccol_indices_copy col_indices_copy crow_indices_copy indices_copy row_indices_copy values_copy
-qschemes -> .: qscheme
-unbuilt -> .: FatalError JITException
+torch_names.rare -> .: spmm dsmm saddmm smm hspmm hsmm sspaddmm resize_as_sparse_ from_file batch_norm_update_stats cudnn_is_acceptable is_vulkan_available init_num_threads set_anomaly_enabled sym_constrain_range sym_constrain_range_for_size sym_fresh_size thread_safe_generator Tag dequantize fake_quantize_per_tensor_affine fake_quantize_per_channel_affine conj_physical_ ccol_indices_copy col_indices_copy crow_indices_copy indices_copy row_indices_copy values_copy
+torch_names.qschemes -> .: qscheme
+torch_names.unbuilt -> .: FatalError JITException
 numa -> numa.binding: AffinityMode NumaOptions
 version -> torch_version: TorchVersion
 utils.model_zoo -> hub: load_url
@@ -120,13 +120,20 @@ utils.swapping -> utils: swap_tensors
 utils.tensorboard.images -> utils.tensorboard.summary: draw_boxes
 """
 # Parts that PyTorch has nothing like: their definitions are never called by PyTorch's names.
-INTERNAL = ("ops", "op", "loops", "codegen", "compat", "devices", "dispatch", "_C", "base.homes", "base.late", "base.disk_cache", "base.absent", "version", "unbuilt", "base.refusals")
+INTERNAL = ("ops", "op", "loops", "codegen", "compat", "devices", "dispatch", "_C", "base.homes", "base.late", "base.disk_cache", "base.absent", "version", "torch_names.unbuilt", "base.refusals")
 
 # Packages that `compat` completes when a program imports them under the other name.
 NOT_ALIASED = ("optim", "optim.lr_scheduler")
 
 # Modules that moved, before -> now: pickles made then name them. (What PyTorch has never changes its name.)
 FORMER: dict[str, str] = {
+    "rare": "torch_names.rare",
+    "qschemes": "torch_names.qschemes",
+    "unbuilt": "torch_names.unbuilt",
+    "core_names": "torch_names.core_names",
+    "home_rows": "torch_names.home_rows",
+    "streams": "torch_names.streams",
+    "control_flow": "torch_names.control_flow",
     "indexing": "tensors.indexing",
     "interop": "tensors.interop",
     "printing": "tensors.printing",

@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
-from . import _C
-from .base.refusals import names_of
-from .dispatch import DispatchKey, DispatchKeySet  # noqa: F401
-from .dispatch.modes import DisableTorchFunction, DisableTorchFunctionSubclass  # noqa: F401
-from .op import levels
+from .. import _C
+from ..base.refusals import names_of
+from ..dispatch import DispatchKey, DispatchKeySet  # noqa: F401
+from ..dispatch.modes import DisableTorchFunction, DisableTorchFunctionSubclass  # noqa: F401
+from ..op import levels
 
 _TensorMeta = _C.TensorMeta
 _TensorBase = _C.Tensor
@@ -39,7 +39,7 @@ def _get_default_device() -> str:
 
 
 def _default_device() -> Any:
-    from .devices import default_device
+    from ..devices import default_device
 
     return default_device()
 
@@ -88,8 +88,8 @@ class _Nn(ModuleType):
     """`torch._C._nn`: the functions of nn.functional that PyTorch keeps in its core."""
 
     def __getattr__(self, name: str) -> Any:
-        from .nn import functional
-        from .nn.modules import module
+        from ..nn import functional
+        from ..nn.modules import module
 
         if name.startswith("__"):
             raise AttributeError(name)

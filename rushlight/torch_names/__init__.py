@@ -1,0 +1,1 @@
+"""Modules that exist because PyTorch has the names in them."""
