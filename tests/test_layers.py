@@ -71,15 +71,15 @@ def test_cycle_inside_a_package_is_reported(checker, capsys):
 
 
 def test_heavy_import_at_start_up_is_reported(checker, capsys):
-    checker.write({"rushlight/__init__.py": "from rushlight import tensor\n",
-                   "rushlight/tensors/methods.py": "import numpy\n"})
+    checker.write({"rushlight/__init__.py": "from rushlight import storage\n",
+                   "rushlight/storage.py": "import numpy\n"})
     assert checker.main() == 1
     assert "would load numpy" in capsys.readouterr().out
 
 
 def test_heavy_import_off_the_start_up_path_is_accepted(checker, capsys):
-    checker.write({"rushlight/__init__.py": "from rushlight import tensor\n",
-                   "rushlight/tensors/methods.py": "def numpy():\n    import numpy\n",
+    checker.write({"rushlight/__init__.py": "from rushlight import storage\n",
+                   "rushlight/storage.py": "def numpy():\n    import numpy\n",
                    "rushlight/codegen/llvm.py": "import llvmlite\n"})
     assert checker.main() == 0, capsys.readouterr().out
 
@@ -115,8 +115,8 @@ HIDDEN_WAYS = {
     "sys.modules": "import sys\ndef later():\n    return sys.modules['rushlight.ops.trig']\n",
     "sys.modules.get": "import sys\nPACKAGE = __name__.rpartition('.loops')[0]\ndef later():\n    return sys.modules.get(f'{PACKAGE}.ops.trig')\n",
     "asked of sys.modules": "import sys\ndef is_there():\n    return 'rushlight.ops.trig' in sys.modules\n",
-    "late rest": "from .. import late\n__getattr__ = late.rest(__name__, 'rushlight.ops.trig')\n",
-    "late table": "from .. import late\nTABLE = {'sin': 'ops.trig:sin'}\nlate.provide(TABLE)\n",
+    "late rest": "from ..base import late\n__getattr__ = late.rest(__name__, 'rushlight.ops.trig')\n",
+    "late table": "from ..base import late\nTABLE = {'sin': 'ops.trig:sin'}\nlate.provide(TABLE)\n",
 }
 
 
@@ -132,7 +132,7 @@ def test_hidden_upward_import_is_reported(checker, capsys, way):
     "def later():\n    from .a import thing\n",
     "from importlib import import_module\ndef later():\n    return import_module('.a', __package__)\n",
     "import sys\ndef later():\n    return sys.modules[f'{__package__}.a']\n",
-    "from .. import late\n__getattr__, __dir__ = late.names(globals(), {'thing': 'a'})\n",
+    "from ..base import late\n__getattr__, __dir__ = late.names(globals(), {'thing': 'a'})\n",
 ])
 def test_hidden_circle_is_reported(checker, capsys, hidden):
     """a -> b -> c at the head of the files, and c back to a where nobody looks."""

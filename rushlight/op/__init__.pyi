@@ -14,7 +14,7 @@ from rushlight.base.shape import layout as _layout, memory_format as _memory_for
 from rushlight import Generator as _Generator, Tensor, device as _device, dtype as _dtype
 from rushlight.op.composite import Composite as Composite
 from rushlight.op.extern import Extern as Extern
-from rushlight.op.reduction import Fold as Fold
+from rushlight.loops.lowered import Fold as Fold
 from rushlight.op.fused import Fused as Fused
 from rushlight.op.view import Geometry as Geometry
 from rushlight.op.definition import Meta as Meta
@@ -34,6 +34,7 @@ from . import convolve as convolve
 from . import definition as definition
 definitions: Any
 from . import extern as extern
+from . import factor_panels as factor_panels
 from . import factory as factory
 from rushlight.op.registry import find_op as find_op
 from . import fused as fused
@@ -45,7 +46,7 @@ from rushlight.op.registry import load_all as load_all
 from . import memory as memory
 ops: Any
 from . import out as out
-from . import factor_panels as factor_panels
+from . import pack as pack
 from . import pointwise as pointwise
 from rushlight.op.registry import publish as publish
 from rushlight.op.registry import published as published
