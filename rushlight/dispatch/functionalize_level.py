@@ -12,10 +12,10 @@ from __future__ import annotations
 from typing import Any
 
 from .. import _C
+from ..base.promotion import can_cast
 from ..op import levels
 from ..op.levels import Functional, FunctionalizeLevel
 from ..op.registry import find_op, is_differentiated_body, ops
-from ..promotion import can_cast
 
 RESHAPED = frozenset(("t_", "transpose_", "swapdims_", "swapaxes_", "squeeze_", "unsqueeze_", "as_strided_"))   # in place, and yet views
 
