@@ -26,7 +26,7 @@ def run(code: str, folder: Path, *arguments: str, **variables: str) -> subproces
 
 def test_every_variable_is_in_the_table() -> None:
     """Nobody reads the environment but the table's module; three places ask for names that are the system's and no setting of ours."""
-    allowed = {"environment.py", "compat/__init__.py", "codegen/targets.py", "utils/cpp_extension.py"}
+    allowed = {"base/environment.py", "compat/__init__.py", "codegen/targets.py", "utils/cpp_extension.py"}
     readers = {path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py") if re.search(r"os\.(environ|getenv)\b", path.read_text())}
     assert readers <= allowed
     with pytest.raises(KeyError):
@@ -35,7 +35,7 @@ def test_every_variable_is_in_the_table() -> None:
 
 
 def test_the_documentation_has_the_table() -> None:
-    """`python -c "from rushlight import environment; print(environment.table())"` prints it anew."""
+    """`python -c "from rushlight.base import environment; print(environment.table())"` prints it anew."""
     assert environment.table() in (PACKAGE.parent / "docs" / "environment.md").read_text()
 
 

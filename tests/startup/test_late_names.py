@@ -43,3 +43,29 @@ def test_layers_pickle_by_the_file_that_has_them() -> None:
     assert pickle.loads(pickle.dumps(nn.Linear)) is nn.Linear and nn.Linear.__module__ == "rushlight.nn.modules.linear"
     assert nn.modules.activation.MultiheadAttention is nn.MultiheadAttention
     assert rl.nn.modules.linear.Linear is nn.Linear
+
+
+def test_modules_that_moved_are_found_by_their_former_name():
+    """Pickles name modules by the place they had when they were written."""
+
+    import rushlight
+    from rushlight.torch_names import home_rows
+
+    for before, now in home_rows.FORMER.items():
+        module, found = (importlib.import_module(f"rushlight.{name}") for name in (now, before))
+        assert found is module and module.__spec__.name == f"rushlight.{now}"
+    written = b"\x80\x04\x8c\x0frushlight.shape\x94\x8c\t_constant\x94\x93\x94\x8c\x11contiguous_format\x94\x85\x94R\x94."
+    assert pickle.loads(written) is rushlight.contiguous_format
+    assert rushlight.tensor(1).item() == 1 and isinstance(rushlight.float32, rushlight.dtype)     # no module took their place
+
+
+def test_roles_are_played():
+    """Every role in wiring.py leads to something, and an unknown one says where to register it."""
+
+    from rushlight.base import late
+
+    for role in late._providers:
+        assert (late.provided(role) is not None and late.is_loaded(role)) or role == "package"
+    with pytest.raises(LookupError, match="wiring.py"):
+        late.provided("nobody's role")
+    assert not late.is_loaded("nobody's role")
