@@ -116,3 +116,9 @@ def test_pivots_of_ldl_are_pairs_where_they_are_negative():
     for bad in ([1, 2, -3], [-2, 2, 3], [0, 1, 2], [-4, -4, 3]):
         with pytest.raises(RuntimeError, match="between 1 and 3"):
             rl.linalg.ldl_solve(LD, rl.tensor(bad, dtype=rl.int32), rl.ones(3, 1))
+
+
+def test_more_pivots_than_rows_are_refused() -> None:
+    for rows, pivots in ((6, 7), (6, 23), (1, 2)):
+        with pytest.raises(RuntimeError, match=f"{rows} rows of LU_data, got {pivots}"):
+            rl.lu_unpack(rl.ones(3, rows, 5), rl.ones(3, pivots, dtype=rl.int32))

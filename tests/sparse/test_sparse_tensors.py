@@ -153,3 +153,10 @@ def test_attributes_and_copies():
 def test_nothing_looks_for_bytes_that_are_not_there(text):
     with pytest.raises((RuntimeError, NotImplementedError)):
         eval(text, names(rl))
+
+
+def test_a_sparse_summand_of_a_dense_product_is_refused() -> None:
+    sparse = rl.ones(5, 10).to_sparse()
+    for call in (lambda: rl.addmm(sparse, rl.ones(5, 3), rl.ones(3, 10)), lambda: sparse.addmm_(rl.ones(5, 3), rl.ones(3, 10))):
+        with pytest.raises(RuntimeError, match="strided"):
+            call()

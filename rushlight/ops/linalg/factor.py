@@ -289,6 +289,8 @@ class Exchanged(Lapack):
     batched = ((0, 1),)
 
     def program(self, p, pivots, rows):
+        if pivots.shape[-1] > rows:
+            raise RuntimeError(f"lu_unpack: expected at most a pivot for each of the {rows} rows of LU_data, got {pivots.shape[-1]}. Pass what linalg.lu_factor returns.")
         target, source = p.output(_C.int64, rows), p.temporary(_C.int64, pivots.shape[-1])
         p.exchanges(p.input(0, pivots, core=1), source, rows, "lu_unpack")
         if p.count and p.device.type != "meta":

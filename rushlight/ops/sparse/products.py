@@ -155,6 +155,8 @@ def times_sparse(a: SparseTensor, b: SparseTensor) -> SparseTensor:
 @rule("mm")
 def mm(a: Any, b: Any) -> Any:
     check_sizes("mm", a, b)
+    if not is_sparse(a) and not is_sparse(b):     # what is sparse in the call is none of the factors
+        return find_op("mm")(a, b)
     if not is_sparse(a):
         return mm(b.transpose(0, 1), a.transpose(0, 1)).transpose(0, 1)
     return times_sparse(a, b) if is_sparse(b) else find_op("_sparse_dense_product")(a, b)
@@ -185,6 +187,8 @@ def matmul(a: Any, b: Any) -> Any:
 
 @rule("addmm")
 def addmm(input: Any, mat1: Any, mat2: Any, beta: Any = 1, alpha: Any = 1) -> Any:
+    if is_sparse(input) and not is_sparse(mat1) and not is_sparse(mat2):
+        raise RuntimeError(f"addmm: expected a strided input where both factors are strided, got one of layout {input.layout}. Use to_dense().")
     made = mm(mat1, mat2)
     made = made if alpha == 1 else made * alpha
     if beta == 0:
