@@ -27,6 +27,7 @@ COMPUTE: dict[str, Callable[[int, int], Any]] = {
 OPPOSITE = {"==": ("!=", False), "!=": ("==", False), "<": ("<=", True), "<=": ("<", True)}   # and whether the sides change places
 LIMIT = 1 << 63
 MOST = 900     # registers; the core has a few more
+PATIENCE = 20_000   # questions and operations of one trace; a rule that asks for more makes tables, whose lengths are part of its plan
 
 
 class Untraceable(Exception):  # noqa: N818 - not an error: the call is planned for its own shape
@@ -41,6 +42,7 @@ class Trace:
         self.steps: list[tuple[str, Any, Any] | None] = []  # how it comes to be: given (None), or an operation on registers and constants
         self.known: dict[tuple[str, Any, Any], Any] = {}
         self.num_given = 0
+        self.asked = 0
         self.open = True
 
     def given(self, value: int) -> Extent:
@@ -58,8 +60,14 @@ class Trace:
         self.hints.append(value)
         return len(self.steps) - 1
 
+    def count(self) -> None:
+        self.asked += 1
+        if self.asked > PATIENCE:
+            raise Untraceable("too many questions")
+
     def compute(self, name: str, a: Any, b: Any) -> Any:
         """An operation on two numbers, at least one of them an Extent."""
+        self.count()
         key = (name, _name(a), _name(b))
         found = self.known.get(key)
         if found is None:
@@ -69,6 +77,7 @@ class Trace:
 
     def compare(self, name: str, a: Any, b: Any) -> bool:
         """The answer for this call, which is a condition from now on."""
+        self.count()
         answer = COMPUTE[name](_number(a), _number(b))
         if not all(_fits(_number(x)) for x in (a, b)):     # a check against overflow: programs end where a result leaves 64 bits
             return answer

@@ -18,7 +18,7 @@ def check_memory(sizes: Sequence[int], dtype: Any, device: Any) -> None:
     """Raise where a tensor of these sizes cannot be allocated."""
     count = 1
     for size in sizes:
-        if type(size) is not int:   # a symbolic size: nothing will be allocated
+        if not isinstance(size, (int, _C.Extent)):   # a symbolic size: nothing will be allocated
             return
         count *= size
     if count > SMALL and device.type != "meta":

@@ -277,6 +277,15 @@ def test_rules_that_look_further_are_not_traced():
     assert traced(lambda args: _C.Plan(1, args[0].device, [("new", args[0].dtype, (args[0].numel() * 2,), None, -1, 0)], [])) is not None
 
 
+def test_rules_that_ask_without_end_are_not_traced():
+    spec = parse("probe(Tensor input) -> Tensor")
+
+    def rule(args):
+        return [n for n in range(1 << 40) if args[0].numel() < 0]
+
+    assert generic_plan(SimpleNamespace(spec=spec, plan=rule), (rl.ones(3),)) is None
+
+
 def test_temporaries_live_only_between_their_steps():
     """Four temporaries that follow each other: the most that is held at once is two of them."""
     code = 8 << 20
