@@ -109,9 +109,9 @@ def main() -> None:
     b = rushlight.full((4,), 2.0, requires_grad=True)
     z = a + b
     print(f"    z.grad_fn: {z.grad_fn}")
-    gradient_op, _, outputs = overload.definition.derived(0b11)
+    gradient_op, _, outputs, _ = overload.definition.derived(0b11)
     assert gradient_op is None and outputs == (-1, -1)
-    product_gradient, passed, _ = find_op("mul").overload_list[0].definition.derived(0b11)
+    product_gradient, passed, *_ = find_op("mul").overload_list[0].definition.derived(0b11)
     print(f"    the gradient op of mul: {product_gradient.definition}; it reads {len(passed)} of the inputs")
     z.sum().backward()
     print(f"    b was broadcast over 4 rows, so its gradient is summed back to its shape: {b.grad.tolist()}")

@@ -16,7 +16,7 @@ from typing import Any
 
 from . import environment
 
-_folder = os.path.dirname(os.path.abspath(__file__)) + os.sep     # whose frames are ours: the package's, once it says so
+_folder = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")     # whose frames are ours: those of the package
 STARTER = "<frozen runpy>"   # between `rushlight run` and the program
 
 
@@ -72,10 +72,8 @@ def printed(error: BaseException, trace: TracebackType | None, print_it: Any) ->
     return None
 
 
-def install(folder: str) -> None:
-    """From now on, in this process, for frames of files in `folder`. A hook that was there before does the printing."""
-    global _folder
-    _folder = os.path.join(os.path.abspath(folder), "")
+def install() -> None:
+    """From now on, in this process. A hook that was there before does the printing."""
     print_main, print_thread = sys.excepthook, threading.excepthook
 
     def main_hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
