@@ -240,7 +240,7 @@ def gradients_and_their_graphs(module, function, count):
     (lambda m, x: x**1, 1),
     (lambda m, x: x**2, 1),
     (lambda m, x: (x * 1).pow_(0), 1),
-], ids=str)  # fmt: skip
+])  # fmt: skip
 def test_gradients_that_are_0_with_these_settings_have_no_graph(function, count):
     expected = gradients_and_their_graphs(torch, function, count)
     assert gradients_and_their_graphs(rl, function, count) == expected
@@ -253,7 +253,7 @@ def test_gradients_that_are_0_with_these_settings_have_no_graph(function, count)
     (lambda m, x, y: m.heaviside(x, y), 2),
     (lambda m, x: m.heaviside(x, m.ones(3, dtype=m.float64)), 1),
     (lambda m, x, y: m.special.zeta(x, y), 2),
-], ids=str)  # fmt: skip
+])  # fmt: skip
 def test_a_derivative_that_pytorch_has_not_is_refused_by_the_backward_pass(function, count):
     expected = gradients_and_their_graphs(torch, function, count)
     assert expected in ("RuntimeError", "NotImplementedError")
