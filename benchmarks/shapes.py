@@ -45,7 +45,7 @@ CALLS = {
     "softmax": "x.softmax(1)",
     "layer_norm": "F.layer_norm(x, (m,))",
 }
-MAKES = {"attention": "torch.ones(1, 1, n, m)"}
+MAKES = {"attention": "torch.ones(m - 15, 1, n, 32)"}     # batches and lengths change, heads have the size of their model
 
 DECODE = """
 torch.manual_seed(0)
