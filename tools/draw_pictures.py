@@ -15,7 +15,7 @@ FOLDER = Path(__file__).resolve().parent.parent / "docs" / "pictures"
 STYLE = """<style>
 text { font: 14px system-ui, sans-serif; fill: #222 } .small { font-size: 12px; fill: #555 } .code { font: 12px ui-monospace, monospace }
 .box { fill: #fff; stroke: #444; stroke-width: 1.2 } .hot { fill: #ffe8d9; stroke: #d9480f } .line { stroke: #444; stroke-width: 1.4; fill: none }
-.bar { fill: #d9480f } .grid { stroke: #ccc; stroke-width: 1 } .one { stroke: #222; stroke-width: 1.5 }
+.bar { fill: #d9480f } .second { fill: #1971c2 } .grid { stroke: #ccc; stroke-width: 1 } .one { stroke: #222; stroke-width: 1.5 }
 .page { fill: #fbfaf8 }
 </style>
 <defs><marker id="tip" markerWidth="9" markerHeight="9" refX="8" refY="4.5" orient="auto"><path d="M0 0 L9 4.5 L0 9 z" fill="#444"/></marker></defs>"""
@@ -94,34 +94,57 @@ def draw_loops_to_llvm() -> None:
     p.save("loops_to_llvm.svg")
 
 
-# Ratios to PyTorch 2.13 from `python -m benchmarks`, two idle AArch64 cores (README, "Speed").
-SPEED = (("process start to first training step", 33), ("import", 48), ("small ops, geometric mean of 28", 10.9), ("20-op chain, forward and backward", 16.6),
-         ("MLP training step, AdamW", 18), ("MLP training step, SGD", 11.7), ("LSTM cell, forward and backward", 5.8), ("ResNet-18 (CIFAR) training step", 3.6),
-         ("conv2d, geometric mean", 3.3), ("attention, forward and backward", 2.0), ("elementwise and reductions, 16M floats", 1.87), ("GPT training step", 1.37),
-         ("float32 matmul 256 (worst)", 0.96))
+# Ratios to PyTorch 2.13 from `python -m benchmarks` on two idle cores (docs/speed.md): case, AArch64 (Neoverse-N1), x86-64 (Cascade Lake).
+# None: not measured on that machine.
+SPEED: tuple[tuple[str, float | None, float | None], ...] = (
+    ("import", 48, None),
+    ("process start to first training step", 33, None),
+    ("MLP training step, AdamW", 18, None),
+    ("20-op chain, forward and backward", 16.6, None),
+    ("MLP training step, SGD", 11.7, None),
+    ("small ops, geometric mean of 28", 10.9, 6.06),
+    ("LSTM cell, forward and backward", 5.8, None),
+    ("ResNet-18 (CIFAR) training step", 3.6, None),
+    ("norms, embedding, cross entropy", None, 3.36),
+    ("conv2d, geometric mean", 3.3, None),
+    ("attention, forward and backward", 2.03, 2.64),
+    ("sort, scans, gathers, copies", 1.93, 2.08),
+    ("elementwise and reductions, 16M floats", 1.87, 3.82),
+    ("GPT training step", 1.37, None),
+    ("float32 matmul 256 (worst)", 0.96, None),
+    ("linear algebra, 512 and 1000 of 4 (worst)", None, 0.22),
+)
+MACHINES = (("bar", "AArch64, two Neoverse-N1 cores"), ("bar second", "x86-64, two Cascade Lake cores"))
 
 
 def draw_speed() -> None:
-    """Bars on a logarithmic scale, from PyTorch's time at 1."""
-    rows = sorted(SPEED, key=lambda row: -row[1])
-    left, right, top, step = 280, 800, 58, 27
-    p = Picture(860, top + step * len(rows) + 40, "Times faster than PyTorch")
+    """Bars on a logarithmic scale, from PyTorch's time at 1; one bar for each machine that a case was measured on."""
+    left, right, top, bar, gap = 280, 800, 80, 14, 9
+    rows = [(name, [(kind, ratio) for (kind, _), ratio in zip(MACHINES, ratios) if ratio is not None]) for name, *ratios in SPEED]
+    bottom = top + sum(bar * len(bars) + gap for _, bars in rows)
+    p = Picture(860, bottom + 40, "Times faster than PyTorch")
     p.text(24, 32, "Times faster than PyTorch 2.13 on a CPU (logarithmic)")
+    for i, (kind, words) in enumerate(MACHINES):
+        p.parts.append(f'<rect class="{kind}" x="{left + 240 * i}" y="46" width="12" height="12" rx="2"/>')
+        p.text(left + 240 * i + 18, 56, words, "small")
+    lowest, highest = math.log(0.2), math.log(64)
 
     def place(ratio: float) -> float:
-        return left + (math.log(ratio) - math.log(0.8)) / (math.log(64) - math.log(0.8)) * (right - left)
+        return left + (math.log(ratio) - lowest) / (highest - lowest) * (right - left)
 
-    bottom = top + step * len(rows)
-    for mark in (1, 2, 4, 8, 16, 32, 64):
+    for mark in (0.25, 0.5, 1, 2, 4, 8, 16, 32, 64):
         x = round(place(mark), 1)
         p.parts.append(f'<line class="{"one" if mark == 1 else "grid"}" x1="{x}" x2="{x}" y1="{top - 8}" y2="{bottom}"/>')
-        p.text(x, bottom + 18, f"{mark}x", "small", "middle")
-    for i, (name, ratio) in enumerate(rows):
-        y = top + step * i
-        start, end = sorted((place(1), place(ratio)))
-        p.text(left - 44, y + 14, name, "small", "end")
-        p.parts.append(f'<rect class="bar" x="{start:.1f}" y="{y}" width="{max(end - start, 1):.1f}" height="18" rx="2"/>')
-        p.text(max(end, place(1)) + 6, y + 14, f"{ratio:g}x", "small")
+        p.text(x, bottom + 18, f"{mark:g}x", "small", "middle")
+    y = top
+    for name, bars in rows:
+        p.text(left - 12, y + bar * len(bars) / 2 + 4, name, "small", "end")
+        for kind, ratio in bars:
+            start, end = sorted((place(1), place(ratio)))
+            p.parts.append(f'<rect class="{kind}" x="{start:.1f}" y="{y}" width="{max(end - start, 1):.1f}" height="{bar - 1}" rx="2"/>')
+            p.text(max(end, place(1)) + 6, y + bar - 3, f"{ratio:g}x", "small")
+            y += bar
+        y += gap
     p.save("speed.svg")
 
 
