@@ -8,6 +8,7 @@
 #include <atomic>
 
 #include "blas.h"
+#include "boundary.h"
 #include "pool.h"
 #include "types.h"
 
@@ -120,8 +121,8 @@ PyObject* request_tiles(PyObject*, PyObject*) {
 #endif
 }
 
-PyMethodDef functions[] = {{"request_tiles", request_tiles, METH_NOARGS, "whether bfloat16 tile products can be used; asks the system"},
-                           {"load_blas", load_blas, METH_VARARGS, "load_blas(path, prefix, suffix): gemm kernels by dtype code"}, {}};
+PyMethodDef functions[] = {{"request_tiles", guarded<request_tiles>, METH_NOARGS, "whether bfloat16 tile products can be used; asks the system"},
+                           {"load_blas", guarded<load_blas>, METH_VARARGS, "load_blas(path, prefix, suffix): gemm kernels by dtype code"}, {}};
 
 }  // namespace
 

@@ -2,6 +2,7 @@
 // generated loops) on blocks of its operands and on scratch memory of the running thread. Python writes the program once per
 // plan (op/blocks.py documents the words); this replays it. C++ because each call costs nanoseconds here.
 #include "blocks.h"
+#include "boundary.h"
 
 #include <cstdlib>
 #include <cstring>
@@ -110,8 +111,8 @@ PyObject* block_kernel(PyObject*, PyObject*) { return PyLong_FromVoidPtr(reinter
 
 PyObject* block_limits(PyObject*, PyObject*) { return Py_BuildValue("(iii)", kMaxVars, kMaxCallOperands, kMaxCallParams); }
 
-PyMethodDef functions[] = {{"block_kernel", block_kernel, METH_NOARGS, "address of the kernel that replays block programs"},
-                           {"block_limits", block_limits, METH_NOARGS, "most variables, operands of a call, parameters of a call"}, {}};
+PyMethodDef functions[] = {{"block_kernel", guarded<block_kernel>, METH_NOARGS, "address of the kernel that replays block programs"},
+                           {"block_limits", guarded<block_limits>, METH_NOARGS, "most variables, operands of a call, parameters of a call"}, {}};
 
 }  // namespace
 

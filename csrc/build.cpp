@@ -1,5 +1,6 @@
 // Reading nested Python data into tensors and writing tensors out as nested lists.
 #include "build.h"
+#include "boundary.h"
 
 #include "tape.h"
 
@@ -284,12 +285,12 @@ static PyObject* py_set_foreign_reader(PyObject*, PyObject* reader) {
 }
 
 static PyMethodDef functions[] = {
-    {"from_data", py_from_data, METH_VARARGS, "from_data(data, dtype=None, device=None): a new tensor holding the data"},
-    {"item", py_item, METH_O, "the only element, as a Python number"},
-    {"tolist", py_tolist, METH_O, "nested lists of Python numbers"},
-    {"fill_scalar", py_fill_scalar, METH_VARARGS, "fill_scalar(tensor, number): write one number everywhere, element by element"},
-    {"from_buffer", py_from_buffer, METH_O, "a tensor over the memory of an object with the buffer protocol"},
-    {"_set_foreign_reader", py_set_foreign_reader, METH_O, "callable(object) -> Tensor over a foreign array, or None"},
+    {"from_data", guarded<py_from_data>, METH_VARARGS, "from_data(data, dtype=None, device=None): a new tensor holding the data"},
+    {"item", guarded<py_item>, METH_O, "the only element, as a Python number"},
+    {"tolist", guarded<py_tolist>, METH_O, "nested lists of Python numbers"},
+    {"fill_scalar", guarded<py_fill_scalar>, METH_VARARGS, "fill_scalar(tensor, number): write one number everywhere, element by element"},
+    {"from_buffer", guarded<py_from_buffer>, METH_O, "a tensor over the memory of an object with the buffer protocol"},
+    {"_set_foreign_reader", guarded<py_set_foreign_reader>, METH_O, "callable(object) -> Tensor over a foreign array, or None"},
     {}};
 
 int init_build(PyObject* module) {

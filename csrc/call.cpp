@@ -1,5 +1,6 @@
 // From a bound call to a result: the one mask test, the plan table, the tape.
 #include "call.h"
+#include "boundary.h"
 
 #include <structmember.h>
 
@@ -279,7 +280,7 @@ static PyObject* overload_new(PyTypeObject* type, PyObject* args, PyObject* kwar
   auto* op = reinterpret_cast<OverloadObject*>(type->tp_alloc(type, 0));
   if (!op) return nullptr;
   Ref guard(reinterpret_cast<PyObject*>(op));
-  op->vectorcall = overload_vectorcall;
+  op->vectorcall = guarded<overload_vectorcall>;
   op->name = Py_NewRef(name);
   op->definition = Py_NewRef(definition);
   op->params = new std::vector<Param>;
@@ -453,13 +454,13 @@ static PyObject* o_clear(PyObject* self, PyObject*) {
 }
 static PyObject* o_plan_count(PyObject* self, void*) { return PyLong_FromSize_t(plan_count(self_op(self))); }
 
-static PyMethodDef overload_methods[] = {{"redispatch", o_redispatch, METH_VARARGS, "autograd and backend, whatever the keys say"},
-                                         {"autograd", o_autograd, METH_VARARGS, "autograd(runner, *bound): the tape around a stand-in for the backend"},
-                                         {"call", o_call, METH_VARARGS, "call(*bound): the whole call, keys and all"},
-                                         {"backend", o_backend, METH_VARARGS, "plan and kernel only"},
-                                         {"into", o_into, METH_VARARGS, "into(bound, outs): write given outputs"},
-                                         {"bind", o_bind, METH_VARARGS, "bind(args, kwargs) -> (bound, out), or None"},
-                                         {"clear_plans", o_clear, METH_NOARGS, "forget every plan"},
+static PyMethodDef overload_methods[] = {{"redispatch", guarded<o_redispatch>, METH_VARARGS, "autograd and backend, whatever the keys say"},
+                                         {"autograd", guarded<o_autograd>, METH_VARARGS, "autograd(runner, *bound): the tape around a stand-in for the backend"},
+                                         {"call", guarded<o_call>, METH_VARARGS, "call(*bound): the whole call, keys and all"},
+                                         {"backend", guarded<o_backend>, METH_VARARGS, "plan and kernel only"},
+                                         {"into", guarded<o_into>, METH_VARARGS, "into(bound, outs): write given outputs"},
+                                         {"bind", guarded<o_bind>, METH_VARARGS, "bind(args, kwargs) -> (bound, out), or None"},
+                                         {"clear_plans", guarded<o_clear>, METH_NOARGS, "forget every plan"},
                                          {}};
 static PyGetSetDef overload_getset[] = {{"name", o_name, nullptr, nullptr, nullptr},
                                         {"__name__", o_name, nullptr, nullptr, nullptr},
@@ -477,7 +478,7 @@ static PyGetSetDef overload_getset[] = {{"name", o_name, nullptr, nullptr, nullp
 static PyMemberDef overload_members[] = {{"__vectorcalloffset__", T_PYSSIZET, offsetof(OverloadObject, vectorcall), READONLY, nullptr},
                                          {"__weaklistoffset__", T_PYSSIZET, offsetof(OverloadObject, weakrefs), READONLY, nullptr},
                                          {}};
-static PyType_Slot overload_slots[] = {{Py_tp_new, reinterpret_cast<void*>(overload_new)},
+static PyType_Slot overload_slots[] = {{Py_tp_new, reinterpret_cast<void*>(guarded<overload_new>)},
                                        {Py_tp_dealloc, reinterpret_cast<void*>(overload_dealloc)},
                                        {Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
                                        {Py_tp_repr, reinterpret_cast<void*>(o_repr)},
@@ -563,7 +564,7 @@ static PyObject* op_new(PyTypeObject* type, PyObject* args, PyObject*) {
   if (!PyArg_ParseTuple(args, "UO|iO!:Op", &name, &resolver, &mode, type, &twin)) return nullptr;
   auto* op = reinterpret_cast<OpObject*>(type->tp_alloc(type, 0));
   if (!op) return nullptr;
-  op->vectorcall = op_vectorcall;
+  op->vectorcall = guarded<op_vectorcall>;
   op->name = Py_NewRef(name);
   op->resolver = Py_NewRef(resolver);
   op->mode = mode;
@@ -645,7 +646,7 @@ static PyObject* op_reset(PyObject* self, PyObject*) {
   Py_RETURN_NONE;
 }
 
-static PyMethodDef op_methods[] = {{"__reduce__", op_reduce, METH_NOARGS, nullptr}, {"_reset", op_reset, METH_NOARGS, nullptr}, {}};
+static PyMethodDef op_methods[] = {{"__reduce__", guarded<op_reduce>, METH_NOARGS, nullptr}, {"_reset", guarded<op_reset>, METH_NOARGS, nullptr}, {}};
 static PyGetSetDef op_getset[] = {{"__name__", op_name, nullptr, nullptr, nullptr},
                                   {"__qualname__", op_name, nullptr, nullptr, nullptr},
                                   {"overload_list", op_overloads, nullptr, nullptr, nullptr},
@@ -655,14 +656,14 @@ static PyGetSetDef op_getset[] = {{"__name__", op_name, nullptr, nullptr, nullpt
 static PyMemberDef op_members[] = {{"__vectorcalloffset__", T_PYSSIZET, offsetof(OpObject, vectorcall), READONLY, nullptr},
                                    {"__dictoffset__", T_PYSSIZET, offsetof(OpObject, dict), READONLY, nullptr},
                                    {}};
-static PyType_Slot op_slots[] = {{Py_tp_new, reinterpret_cast<void*>(op_new)},
+static PyType_Slot op_slots[] = {{Py_tp_new, reinterpret_cast<void*>(guarded<op_new>)},
                                  {Py_tp_dealloc, reinterpret_cast<void*>(op_dealloc)},
                                  {Py_tp_traverse, reinterpret_cast<void*>(op_traverse)},
                                  {Py_tp_clear, reinterpret_cast<void*>(op_clear)},
                                  {Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
                                  {Py_tp_descr_get, reinterpret_cast<void*>(op_descr_get)},
                                  {Py_tp_repr, reinterpret_cast<void*>(op_repr)},
-                                 {Py_tp_richcompare, reinterpret_cast<void*>(op_compare)},
+                                 {Py_tp_richcompare, reinterpret_cast<void*>(guarded<op_compare>)},
                                  {Py_tp_hash, reinterpret_cast<void*>(op_hash)},
                                  {Py_tp_methods, op_methods},
                                  {Py_tp_getset, op_getset},
@@ -711,12 +712,12 @@ static PyObject* set_keys(PyObject*, PyObject* args) {
 }
 
 static PyMethodDef functions[] = {
-    {"set_hooks", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(set_hooks)), METH_VARARGS | METH_KEYWORDS, "where the core asks Python"},
-    {"get_thread_keys", get_keys, METH_NOARGS, "(active, excluded) dispatch bits of this thread"},
-    {"own_call", own_call, METH_VARARGS, "own_call(f, *args): f(*args) as the tape's own call"},
-    {"call_below", call_below, METH_VARARGS, "call_below(keys, overload, bound): the call with some of the thread's keys masked out"},
-    {"in_rule", in_rule, METH_NOARGS, "whether the tape itself is calling ops on this thread"},
-    {"set_thread_keys", set_keys, METH_VARARGS, "set_thread_keys(active, excluded)"},
+    {"set_hooks", guarded_method<set_hooks>(), METH_VARARGS | METH_KEYWORDS, "where the core asks Python"},
+    {"get_thread_keys", guarded<get_keys>, METH_NOARGS, "(active, excluded) dispatch bits of this thread"},
+    {"own_call", guarded<own_call>, METH_VARARGS, "own_call(f, *args): f(*args) as the tape's own call"},
+    {"call_below", guarded<call_below>, METH_VARARGS, "call_below(keys, overload, bound): the call with some of the thread's keys masked out"},
+    {"in_rule", guarded<in_rule>, METH_NOARGS, "whether the tape itself is calling ops on this thread"},
+    {"set_thread_keys", guarded<set_keys>, METH_VARARGS, "set_thread_keys(active, excluded)"},
     {}};
 
 int init_call(PyObject* module) {

@@ -1,6 +1,7 @@
 // What saving needs from the machine: zip's checksum by carry-less multiplication (zlib's takes longer than writing the
 // file: 2 against 12 GB/s on a Neoverse N1), and room on the disk ahead of writing.
 #include "checksum.h"
+#include "boundary.h"
 
 #include <cstring>
 
@@ -124,8 +125,8 @@ PyObject* py_reserve(PyObject*, PyObject* args) {
   return PyBool_FromLong(done == 0);
 }
 
-PyMethodDef crc_function[] = {{"crc32", py_crc32, METH_VARARGS, "crc32(data, value=0): as zlib.crc32, and faster"}, {}};
-PyMethodDef functions[] = {{"reserve_file", py_reserve, METH_VARARGS, "reserve_file(fd, size): take room on the disk; whether the file system could"}, {}};
+PyMethodDef crc_function[] = {{"crc32", guarded<py_crc32>, METH_VARARGS, "crc32(data, value=0): as zlib.crc32, and faster"}, {}};
+PyMethodDef functions[] = {{"reserve_file", guarded<py_reserve>, METH_VARARGS, "reserve_file(fd, size): take room on the disk; whether the file system could"}, {}};
 
 }  // namespace
 

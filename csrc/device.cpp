@@ -1,5 +1,6 @@
 // Units, streams and what is asked of them; errors that kernels wrote down; the Python functions for all that.
 #include "device.h"
+#include "boundary.h"
 
 #include "tensor.h"
 #include "unlocked.h"
@@ -439,23 +440,23 @@ PyObject* py_kernel_handle(PyObject*, PyObject* loaded) {
 }
 
 PyMethodDef functions[] = {
-    {"kernel_handle", py_kernel_handle, METH_O, "what Device.load returned, as plans keep it"},
-    {"move_bytes", move_bytes, METH_VARARGS, "move_bytes(target, source): the bytes of a contiguous tensor to another device; False where that takes a detour"},
-    {"new_stream", py_new_stream, METH_VARARGS, "new_stream(device, priority): the number of a stream"},
-    {"current_stream", py_current_stream, METH_O, "the number of this thread's current stream on a device"},
-    {"set_stream", py_set_stream, METH_VARARGS, "set_stream(device, number): make it this thread's current one"},
-    {"synchronize", py_synchronize, METH_VARARGS, "synchronize(device, number=-1): wait for a stream, or for all; then raise what checks found"},
-    {"record_event", py_record, METH_VARARGS, "record_event(device, number): a mark in a stream; None where a device has one queue"},
-    {"wait_event", py_wait, METH_VARARGS, "wait_event(device, number, event): the stream waits for the mark"},
-    {"query_stream", py_query_stream, METH_VARARGS, "query_stream(device, number): whether all that was queued is done"},
-    {"finish_event", py_finish, METH_O, "wait for a mark"},
-    {"query_event", py_query, METH_O, "whether a mark is reached"},
-    {"elapsed_time", py_elapsed, METH_VARARGS, "elapsed_time(start, end): milliseconds between two marks"},
-    {"used_on_stream", py_used_on, METH_VARARGS, "used_on_stream(tensor, device, number): its memory waits for that stream before it is reused"},
-    {"current_unit", py_current_unit, METH_O, "this thread's current unit of a kind of device"},
-    {"set_unit", py_set_unit, METH_O, "make a unit this thread's current one"},
-    {"unit_stats", py_unit_stats, METH_VARARGS, "unit_stats(device, reset_peak=False): what the allocator counted"},
-    {"empty_unit_cache", py_empty_unit_cache, METH_O, "give a device's cached memory back to it"},
+    {"kernel_handle", guarded<py_kernel_handle>, METH_O, "what Device.load returned, as plans keep it"},
+    {"move_bytes", guarded<move_bytes>, METH_VARARGS, "move_bytes(target, source): the bytes of a contiguous tensor to another device; False where that takes a detour"},
+    {"new_stream", guarded<py_new_stream>, METH_VARARGS, "new_stream(device, priority): the number of a stream"},
+    {"current_stream", guarded<py_current_stream>, METH_O, "the number of this thread's current stream on a device"},
+    {"set_stream", guarded<py_set_stream>, METH_VARARGS, "set_stream(device, number): make it this thread's current one"},
+    {"synchronize", guarded<py_synchronize>, METH_VARARGS, "synchronize(device, number=-1): wait for a stream, or for all; then raise what checks found"},
+    {"record_event", guarded<py_record>, METH_VARARGS, "record_event(device, number): a mark in a stream; None where a device has one queue"},
+    {"wait_event", guarded<py_wait>, METH_VARARGS, "wait_event(device, number, event): the stream waits for the mark"},
+    {"query_stream", guarded<py_query_stream>, METH_VARARGS, "query_stream(device, number): whether all that was queued is done"},
+    {"finish_event", guarded<py_finish>, METH_O, "wait for a mark"},
+    {"query_event", guarded<py_query>, METH_O, "whether a mark is reached"},
+    {"elapsed_time", guarded<py_elapsed>, METH_VARARGS, "elapsed_time(start, end): milliseconds between two marks"},
+    {"used_on_stream", guarded<py_used_on>, METH_VARARGS, "used_on_stream(tensor, device, number): its memory waits for that stream before it is reused"},
+    {"current_unit", guarded<py_current_unit>, METH_O, "this thread's current unit of a kind of device"},
+    {"set_unit", guarded<py_set_unit>, METH_O, "make a unit this thread's current one"},
+    {"unit_stats", guarded<py_unit_stats>, METH_VARARGS, "unit_stats(device, reset_peak=False): what the allocator counted"},
+    {"empty_unit_cache", guarded<py_empty_unit_cache>, METH_O, "give a device's cached memory back to it"},
     {}};
 
 }  // namespace

@@ -1,5 +1,6 @@
 // Exchanging tensors through DLPack capsules without copying.
 #include "build.h"
+#include "boundary.h"
 #include "dlpack.h"
 
 #include "geometry.h"
@@ -202,8 +203,8 @@ PyObject* py_from_dlpack(PyObject*, PyObject* capsule) {
 }
 
 PyMethodDef functions[] = {
-    {"to_dlpack", py_to_dlpack, METH_VARARGS, "to_dlpack(tensor, versioned=False, copied=False): a capsule over the tensor's memory"},
-    {"from_dlpack", py_from_dlpack, METH_O, "(tensor over the capsule's memory, whether it is read-only)"},
+    {"to_dlpack", guarded<py_to_dlpack>, METH_VARARGS, "to_dlpack(tensor, versioned=False, copied=False): a capsule over the tensor's memory"},
+    {"from_dlpack", guarded<py_from_dlpack>, METH_O, "(tensor over the capsule's memory, whether it is read-only)"},
     {}};
 
 }  // namespace

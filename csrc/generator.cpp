@@ -1,6 +1,7 @@
 // `_C.Generator` and `_C.sample`: the Python face of random.h. Every entry point is called with the interpreter
 // lock held; sampling releases it.
 #include "build.h"
+#include "boundary.h"
 #include "random.h"
 
 #include <cstddef>
@@ -162,18 +163,18 @@ PyObject* generator_setstate(PyObject* self, PyObject* value) {
 PyObject* generator_device(PyObject*, void*) { return device_object(Device{}); }
 
 PyMethodDef generator_methods[] = {
-    {"manual_seed", generator_manual_seed, METH_O, "Restart the stream from `seed`; returns the generator."},
-    {"seed", generator_seed, METH_NOARGS, "Restart from a seed the system chose; returns it."},
-    {"initial_seed", generator_initial_seed, METH_NOARGS, "The seed the stream was started from."},
-    {"get_state", generator_get_state, METH_NOARGS, "The state as a uint8 tensor of 5056 elements, in PyTorch's layout."},
-    {"set_state", generator_set_state, METH_O, "Continue from a state that get_state (here or in PyTorch) returned."},
-    {"clone_state", generator_clone_state, METH_NOARGS, "A new generator that continues as this one would."},
-    {"get_offset", generator_offset, METH_NOARGS, "Raises: a CPU generator has no offset."},
-    {"set_offset", generator_offset, METH_O, "Raises: a CPU generator has no offset."},
-    {"graphsafe_get_state", generator_graphsafe, METH_NOARGS, "Raises: only CUDA generators have one."},
-    {"graphsafe_set_state", generator_graphsafe, METH_O, "Raises: only CUDA generators have one."},
-    {"__reduce__", generator_reduce, METH_NOARGS, nullptr},
-    {"__setstate__", generator_setstate, METH_O, nullptr},
+    {"manual_seed", guarded<generator_manual_seed>, METH_O, "Restart the stream from `seed`; returns the generator."},
+    {"seed", guarded<generator_seed>, METH_NOARGS, "Restart from a seed the system chose; returns it."},
+    {"initial_seed", guarded<generator_initial_seed>, METH_NOARGS, "The seed the stream was started from."},
+    {"get_state", guarded<generator_get_state>, METH_NOARGS, "The state as a uint8 tensor of 5056 elements, in PyTorch's layout."},
+    {"set_state", guarded<generator_set_state>, METH_O, "Continue from a state that get_state (here or in PyTorch) returned."},
+    {"clone_state", guarded<generator_clone_state>, METH_NOARGS, "A new generator that continues as this one would."},
+    {"get_offset", guarded<generator_offset>, METH_NOARGS, "Raises: a CPU generator has no offset."},
+    {"set_offset", guarded<generator_offset>, METH_O, "Raises: a CPU generator has no offset."},
+    {"graphsafe_get_state", guarded<generator_graphsafe>, METH_NOARGS, "Raises: only CUDA generators have one."},
+    {"graphsafe_set_state", guarded<generator_graphsafe>, METH_O, "Raises: only CUDA generators have one."},
+    {"__reduce__", guarded<generator_reduce>, METH_NOARGS, nullptr},
+    {"__setstate__", guarded<generator_setstate>, METH_O, nullptr},
     {nullptr, nullptr, 0, nullptr}};
 
 PyGetSetDef generator_attributes[] = {{"device", generator_device, nullptr, "Always cpu.", nullptr},
@@ -184,7 +185,7 @@ PyMemberDef generator_members[] = {
     {nullptr, 0, 0, 0, nullptr}};
 
 PyType_Slot generator_slots[] = {
-    {Py_tp_new, reinterpret_cast<void*>(generator_new)},
+    {Py_tp_new, reinterpret_cast<void*>(guarded<generator_new>)},
     {Py_tp_dealloc, reinterpret_cast<void*>(generator_dealloc)},
     {Py_tp_methods, generator_methods},
     {Py_tp_getset, generator_attributes},
@@ -321,7 +322,7 @@ PyObject* sample(PyObject*, PyObject* args) {
 }
 
 PyMethodDef functions[] = {
-    {"sample", sample, METH_VARARGS,
+    {"sample", guarded<sample>, METH_VARARGS,
      "sample(generator, name, tensors, a=0, b=0): fill tensors[0], reading the others. None: the default generator. "
      "False, with nothing drawn, where a tensor is not on the CPU."},
     {nullptr, nullptr, 0, nullptr}};

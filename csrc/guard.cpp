@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "storage.h"
+#include "boundary.h"
 
 namespace rl {
 
@@ -44,7 +45,7 @@ PyObject* py_guard_memory(PyObject*, PyObject* on) {
   Py_RETURN_NONE;
 }
 
-PyMethodDef functions[] = {{"guard_memory", py_guard_memory, METH_O, "guard_memory(on): let new cpu tensors end at a forbidden page"}, {}};
+PyMethodDef functions[] = {{"guard_memory", guarded<py_guard_memory>, METH_O, "guard_memory(on): let new cpu tensors end at a forbidden page"}, {}};
 
 }  // namespace
 

@@ -1,5 +1,6 @@
 // The index parser. One pass over the index yields the geometry of the basic part and the list of index tensors.
 #include "index.h"
+#include "boundary.h"
 
 #include "build.h"
 #include "call.h"
@@ -565,10 +566,10 @@ static PyObject* py_scatter_basic(PyObject*, PyObject* args) {
 }
 
 static PyMethodDef functions[] = {
-    {"scatter_basic", py_scatter_basic, METH_VARARGS, "scatter_basic(values, size, index): zeros with values at a basic index"},
-    {"_set_index_hooks", py_set_index_hooks, METH_VARARGS, "(slow get, slow set, index, index_put_, assign, overload that records a view)"},
-    {"index_geometry", py_index_geometry, METH_VARARGS, "(sizes, strides, offset) of tensor[index], or None if it is no view"},
-    {"split_index", py_split_index, METH_VARARGS, "(basic part, index tensors) of an index; None for a part it does not have"},
+    {"scatter_basic", guarded<py_scatter_basic>, METH_VARARGS, "scatter_basic(values, size, index): zeros with values at a basic index"},
+    {"_set_index_hooks", guarded<py_set_index_hooks>, METH_VARARGS, "(slow get, slow set, index, index_put_, assign, overload that records a view)"},
+    {"index_geometry", guarded<py_index_geometry>, METH_VARARGS, "(sizes, strides, offset) of tensor[index], or None if it is no view"},
+    {"split_index", guarded<py_split_index>, METH_VARARGS, "(basic part, index tensors) of an index; None for a part it does not have"},
     {}};
 
 int init_index(PyObject* module) {

@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "blas.h"
+#include "boundary.h"
 #include "pool.h"
 
 namespace rl {
@@ -95,8 +96,8 @@ PyObject* find_routine(PyObject*, PyObject* name) {
 
 PyObject* routine_kernel(PyObject*, PyObject*) { return PyLong_FromVoidPtr(reinterpret_cast<void*>(call_routine)); }
 
-PyMethodDef functions[] = {{"find_routine", find_routine, METH_O, "address of a routine of the loaded BLAS library"},
-                           {"routine_kernel", routine_kernel, METH_NOARGS, "the kernel that calls a routine on each matrix of a batch"},
+PyMethodDef functions[] = {{"find_routine", guarded<find_routine>, METH_O, "address of a routine of the loaded BLAS library"},
+                           {"routine_kernel", guarded<routine_kernel>, METH_NOARGS, "the kernel that calls a routine on each matrix of a batch"},
                            {}};
 
 }  // namespace

@@ -4,6 +4,7 @@
 // written while writable, then made executable and never writable again. Every offset, index and size read from the
 // file is checked against the file; every relocation is checked against its section and against its reach.
 #include "loader.h"
+#include "boundary.h"
 
 #include <dlfcn.h>
 #include <elf.h>
@@ -337,7 +338,7 @@ class Image {
 };
 
 PyMethodDef kMethods[] = {
-    {"load_object", load_object, METH_O, "load_object(bytes) -> {symbol: address}: map a relocatable ELF object."},
+    {"load_object", guarded<load_object>, METH_O, "load_object(bytes) -> {symbol: address}: map a relocatable ELF object."},
     {nullptr, nullptr, 0, nullptr},
 };
 

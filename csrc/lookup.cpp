@@ -1,6 +1,7 @@
 // From a call to its plan. First by everything the call says; a shape that was not met before is looked for among the plans of its family
 // (the same types and ranks), which hold for many shapes; what is in neither is asked of Python.
 #include "call.h"
+#include "boundary.h"
 #include "number.h"
 #include "scan.h"
 #include "table.h"
@@ -231,9 +232,9 @@ static PyObject* set_tracer(PyObject*, PyObject* callable) {
 }
 
 static PyMethodDef functions[] = {
-    {"forget_plans", forget_plans, METH_NOARGS, "plans made so far no longer apply"},
-    {"choose_plans", choose_plans, METH_VARARGS, "choose_plans(which, number): the plans made under one value of a global default"},
-    {"set_tracer", set_tracer, METH_O, "callable(definition, args): a plan for many shapes, or None; None: every shape has its own plan"},
+    {"forget_plans", guarded<forget_plans>, METH_NOARGS, "plans made so far no longer apply"},
+    {"choose_plans", guarded<choose_plans>, METH_VARARGS, "choose_plans(which, number): the plans made under one value of a global default"},
+    {"set_tracer", guarded<set_tracer>, METH_O, "callable(definition, args): a plan for many shapes, or None; None: every shape has its own plan"},
     {}};
 
 int init_lookup(PyObject* module) {

@@ -1,5 +1,6 @@
 // One element at a time: conversions between Python numbers and the bytes of every dtype.
 #include "number.h"
+#include "boundary.h"
 
 #include <cmath>
 #include <utility>
@@ -386,12 +387,12 @@ static PyObject* py_number_bytes(PyObject*, PyObject* args) {
 static PyObject* py_is_known_number(PyObject*, PyObject* o) { return PyBool_FromLong(number_class(o) >= kFirstKnownNumber); }
 
 static PyMethodDef functions[] = {
-    {"is_known_number", py_is_known_number, METH_O, "whether plan keys tell this number (2, 0.5, ...) from others of its sign"},
-    {"number_bytes", py_number_bytes, METH_VARARGS, "number_bytes(number, dtype): one element as bytes"},
-    {"get_default_dtype", py_get_default, METH_NOARGS, "the dtype Python floats get"},
-    {"set_default_dtype", py_set_default, METH_O, "set the dtype Python floats get"},
-    {"promote_types", py_promote, METH_VARARGS, "promote_types(a, b): the dtype that holds both"},
-    {"number_dtype", py_number_dtype, METH_O, "the dtype a Python or NumPy number gets in a tensor; None if it is no number"},
+    {"is_known_number", guarded<py_is_known_number>, METH_O, "whether plan keys tell this number (2, 0.5, ...) from others of its sign"},
+    {"number_bytes", guarded<py_number_bytes>, METH_VARARGS, "number_bytes(number, dtype): one element as bytes"},
+    {"get_default_dtype", guarded<py_get_default>, METH_NOARGS, "the dtype Python floats get"},
+    {"set_default_dtype", guarded<py_set_default>, METH_O, "set the dtype Python floats get"},
+    {"promote_types", guarded<py_promote>, METH_VARARGS, "promote_types(a, b): the dtype that holds both"},
+    {"number_dtype", guarded<py_number_dtype>, METH_O, "the dtype a Python or NumPy number gets in a tensor; None if it is no number"},
     {}};
 
 int init_number(PyObject* module) { return PyModule_AddFunctions(module, functions); }

@@ -1,5 +1,6 @@
 // Plan objects as Python builds them, and the executor that replays them.
 #include "plan.h"
+#include "boundary.h"
 
 #include <structmember.h>
 
@@ -454,10 +455,10 @@ static PyObject* plan_calls_python(PyObject* self, void*) {
 static PyGetSetDef plan_getset[] = {{"calls_python", plan_calls_python, nullptr, "whether a step is a Python function", nullptr},
                                     {"outputs", plan_get_outputs, nullptr, "the slots as they were given", nullptr},
                                     {"requires_grad", plan_get_requires_grad, plan_set_requires_grad, "whether fresh outputs are leaves that want a gradient", nullptr}, {}};
-static PyMethodDef plan_methods[] = {{"generalize", plan_generalize, METH_VARARGS, "generalize(num_given, constants, program): let it hold for many shapes"}, {}};
-static PyType_Slot plan_slots[] = {{Py_tp_new, reinterpret_cast<void*>(plan_new)},
+static PyMethodDef plan_methods[] = {{"generalize", guarded<plan_generalize>, METH_VARARGS, "generalize(num_given, constants, program): let it hold for many shapes"}, {}};
+static PyType_Slot plan_slots[] = {{Py_tp_new, reinterpret_cast<void*>(guarded<plan_new>)},
                                    {Py_tp_dealloc, reinterpret_cast<void*>(plan_dealloc)},
-                                   {Py_tp_call, reinterpret_cast<void*>(plan_call)},
+                                   {Py_tp_call, reinterpret_cast<void*>(guarded<plan_call>)},
                                    {Py_tp_getset, plan_getset},
                                    {Py_tp_methods, plan_methods},
                                    {Py_tp_doc, const_cast<char*>("Outputs to make and kernels to run for one way of calling an op.")},
@@ -516,7 +517,7 @@ static PyObject* pointwise_out_dtypes(PyObject* self, void*) {
 }
 
 static PyGetSetDef pointwise_getset[] = {{"out_dtypes", pointwise_out_dtypes, nullptr, nullptr, nullptr}, {}};
-static PyType_Slot pointwise_slots[] = {{Py_tp_new, reinterpret_cast<void*>(pointwise_new)},
+static PyType_Slot pointwise_slots[] = {{Py_tp_new, reinterpret_cast<void*>(guarded<pointwise_new>)},
                                         {Py_tp_dealloc, reinterpret_cast<void*>(pointwise_dealloc)},
                                         {Py_tp_getset, pointwise_getset},
                                         {Py_tp_doc, const_cast<char*>("A pointwise kernel for one combination of operand types, any shapes.")},
@@ -532,8 +533,8 @@ static PyObject* py_set_num_threads(PyObject*, PyObject* arg) {
   Py_RETURN_NONE;
 }
 
-static PyMethodDef functions[] = {{"get_num_threads", py_num_threads, METH_NOARGS, "threads that share large kernels"},
-                                  {"set_num_threads", py_set_num_threads, METH_O, "how many threads share large kernels"},
+static PyMethodDef functions[] = {{"get_num_threads", guarded<py_num_threads>, METH_NOARGS, "threads that share large kernels"},
+                                  {"set_num_threads", guarded<py_set_num_threads>, METH_O, "how many threads share large kernels"},
                                   {}};
 
 int init_plan(PyObject* module) {

@@ -5,6 +5,7 @@
 // modules keep the memory layout of plain ones, so that `module.__class__` can be assigned. The interpreter lock is held
 // throughout.
 #include "quick_module.h"
+#include "boundary.h"
 
 namespace rl {
 
@@ -129,8 +130,8 @@ static PyObject* set_module_class(PyObject*, PyObject* args) {
 }
 
 static PyMethodDef functions[] = {
-    {"quick_paths", quick_paths, METH_O, "Let a subclass of nn.Module be called, and its registered attributes be read, quickly."},
-    {"set_module_class", set_module_class, METH_VARARGS, "Tell the core which class nn.Module is, and its global hook dicts."},
+    {"quick_paths", guarded<quick_paths>, METH_O, "Let a subclass of nn.Module be called, and its registered attributes be read, quickly."},
+    {"set_module_class", guarded<set_module_class>, METH_VARARGS, "Tell the core which class nn.Module is, and its global hook dicts."},
     {nullptr}};
 
 int init_quick_module(PyObject* module) {

@@ -1,6 +1,7 @@
 // Storages with a memory file each: what tensors sent to another process, or shared with forked ones, live in.
 // The files have no name, so nothing is left behind whichever way the processes end.
 #include "shared.h"
+#include "boundary.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -142,15 +143,15 @@ PyObject* py_new_shared_fd(PyObject*, PyObject* args) {
 }
 
 PyMethodDef storage_methods[] = {
-    {"share_memory_", py_share, METH_NOARGS, "move the bytes to memory that other processes can be given; in place"},
-    {"_share_fd_cpu_", py_share_fd, METH_NOARGS, "(descriptor, size) of the memory file, after share_memory_"},
-    {"is_shared", py_is_shared, METH_NOARGS, "whether the bytes are in memory shared between processes"},
+    {"share_memory_", guarded<py_share>, METH_NOARGS, "move the bytes to memory that other processes can be given; in place"},
+    {"_share_fd_cpu_", guarded<py_share_fd>, METH_NOARGS, "(descriptor, size) of the memory file, after share_memory_"},
+    {"is_shared", guarded<py_is_shared>, METH_NOARGS, "whether the bytes are in memory shared between processes"},
     {}};
 PyMethodDef storage_makers[] = {
-    {"_new_shared", reinterpret_cast<PyCFunction>(py_new_shared), METH_VARARGS | METH_KEYWORDS,
+    {"_new_shared", guarded_method<py_new_shared>(), METH_VARARGS | METH_KEYWORDS,
      "_new_shared(size, *, device='cpu'): in shared memory"},
-    {"_new_using_fd_cpu", py_new_using_fd, METH_O, "_new_using_fd_cpu(size): in a new memory file"},
-    {"_new_shared_fd_cpu", py_new_shared_fd, METH_VARARGS, "_new_shared_fd_cpu(descriptor, size): over another process's memory file"},
+    {"_new_using_fd_cpu", guarded<py_new_using_fd>, METH_O, "_new_using_fd_cpu(size): in a new memory file"},
+    {"_new_shared_fd_cpu", guarded<py_new_shared_fd>, METH_VARARGS, "_new_shared_fd_cpu(descriptor, size): over another process's memory file"},
     {}};
 
 }  // namespace

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "shared.h"
+#include "boundary.h"
 
 namespace rl {
 
@@ -378,20 +379,20 @@ PyObject* arena_close(PyObject* self, PyObject*) {
 }
 
 PyMethodDef arena_methods[] = {
-    {"new", arena_allocate, METH_O, "new(nbytes): a storage in the arena; None when it is full"},
-    {"give", arena_give, METH_O, "give(storage): where the other side finds it; None if it is not in this arena"},
-    {"take", arena_take, METH_VARARGS, "take(offset, nbytes): the storage the other side gave"},
-    {"drop", arena_drop, METH_O, "drop(offset): let go of what was given and will not be taken"},
-    {"call", reinterpret_cast<PyCFunction>(arena_call), METH_FASTCALL, "call(function, *args): with what it allocates in the arena"},
-    {"prefer", arena_prefer, METH_NOARGS, "make UntypedStorage._new_shared of this process allocate here"},
-    {"restart", arena_restart, METH_NOARGS, "whether the arena is ready for another process to allocate in, its last one having ended"},
-    {"close", arena_close, METH_NOARGS, "close the descriptor; mappings stay"},
+    {"new", guarded<arena_allocate>, METH_O, "new(nbytes): a storage in the arena; None when it is full"},
+    {"give", guarded<arena_give>, METH_O, "give(storage): where the other side finds it; None if it is not in this arena"},
+    {"take", guarded<arena_take>, METH_VARARGS, "take(offset, nbytes): the storage the other side gave"},
+    {"drop", guarded<arena_drop>, METH_O, "drop(offset): let go of what was given and will not be taken"},
+    {"call", guarded_method<arena_call>(), METH_FASTCALL, "call(function, *args): with what it allocates in the arena"},
+    {"prefer", guarded<arena_prefer>, METH_NOARGS, "make UntypedStorage._new_shared of this process allocate here"},
+    {"restart", guarded<arena_restart>, METH_NOARGS, "whether the arena is ready for another process to allocate in, its last one having ended"},
+    {"close", guarded<arena_close>, METH_NOARGS, "close the descriptor; mappings stay"},
     {}};
 PyGetSetDef arena_getset[] = {{"fd", arena_fd, nullptr, "descriptor of the file, -1 once closed", nullptr},
                               {"length", arena_length, nullptr, "bytes of address space", nullptr},
                               {"in_use", arena_in_use, nullptr, "bytes of blocks that a side holds; for the allocating side", nullptr},
                               {}};
-PyType_Slot arena_slots[] = {{Py_tp_new, reinterpret_cast<void*>(arena_new)},
+PyType_Slot arena_slots[] = {{Py_tp_new, reinterpret_cast<void*>(guarded<arena_new>)},
                              {Py_tp_dealloc, reinterpret_cast<void*>(arena_dealloc)},
                              {Py_tp_methods, arena_methods},
                              {Py_tp_getset, arena_getset},
@@ -437,9 +438,9 @@ PyObject* py_end_with_parent(PyObject*, PyObject* arg) {
 }
 
 PyMethodDef functions[] = {
-    {"end_with_parent", py_end_with_parent, METH_O, "end_with_parent(signal): have the system send it when the parent dies"},
-    {"leased_storages", py_leased, METH_NOARGS, "storages over arena blocks that this process holds"},
-    {"forking_worker", py_forking_worker, METH_O, "whether forks from now on keep leased_storages() alive while the child runs"},
+    {"end_with_parent", guarded<py_end_with_parent>, METH_O, "end_with_parent(signal): have the system send it when the parent dies"},
+    {"leased_storages", guarded<py_leased>, METH_NOARGS, "storages over arena blocks that this process holds"},
+    {"forking_worker", guarded<py_forking_worker>, METH_O, "whether forks from now on keep leased_storages() alive while the child runs"},
     {}};
 
 }  // namespace

@@ -1,5 +1,6 @@
 // Storage life, and the Python face of a storage. The bytes of CPU storages come from arena.cpp.
 #include "storage.h"
+#include "boundary.h"
 
 #include "device.h"
 
@@ -276,13 +277,13 @@ static PyObject* storage_new_method(PyTypeObject*, PyObject* args, PyObject* kwa
 }
 
 static PyMethodDef storage_methods[] = {
-    {"nbytes", storage_nbytes, METH_NOARGS, "size in bytes"},
-    {"size", storage_nbytes, METH_NOARGS, "size in bytes"},
-    {"data_ptr", storage_data_ptr, METH_NOARGS, "address of the first byte"},
-    {"resizable", storage_resizable, METH_NOARGS, "whether resize_ may be called"},
-    {"resize_", storage_resize_method, METH_O, "grow or shrink in place, keeping the leading bytes"},
-    {"tobytes", storage_bytes, METH_NOARGS, "a copy of the bytes"},
-    {"write", storage_write, METH_VARARGS, "write(bytes, at=0): overwrite bytes"},
+    {"nbytes", guarded<storage_nbytes>, METH_NOARGS, "size in bytes"},
+    {"size", guarded<storage_nbytes>, METH_NOARGS, "size in bytes"},
+    {"data_ptr", guarded<storage_data_ptr>, METH_NOARGS, "address of the first byte"},
+    {"resizable", guarded<storage_resizable>, METH_NOARGS, "whether resize_ may be called"},
+    {"resize_", guarded<storage_resize_method>, METH_O, "grow or shrink in place, keeping the leading bytes"},
+    {"tobytes", guarded<storage_bytes>, METH_NOARGS, "a copy of the bytes"},
+    {"write", guarded<storage_write>, METH_VARARGS, "write(bytes, at=0): overwrite bytes"},
     {}};
 static PyGetSetDef storage_getset[] = {{"device", storage_device, nullptr, nullptr, nullptr}, {"_cdata", storage_cdata, nullptr, nullptr, nullptr}, {}};
 static PyMemberDef storage_members[] = {{"__weaklistoffset__", T_PYSSIZET, offsetof(StorageObject, weakrefs), READONLY, nullptr}, {}};
@@ -291,11 +292,11 @@ static PyType_Slot storage_slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(st
                                       {Py_tp_getset, storage_getset},
                                       {Py_tp_members, storage_members},
                                       {Py_sq_length, reinterpret_cast<void*>(storage_length)},
-                                      {Py_sq_item, reinterpret_cast<void*>(storage_item)},
+                                      {Py_sq_item, reinterpret_cast<void*>(guarded<storage_item>)},
                                       {Py_bf_getbuffer, reinterpret_cast<void*>(storage_getbuffer)},
-                                      {Py_tp_richcompare, reinterpret_cast<void*>(storage_compare)},
+                                      {Py_tp_richcompare, reinterpret_cast<void*>(guarded<storage_compare>)},
                                       {Py_tp_hash, reinterpret_cast<void*>(storage_hash)},
-                                      {Py_tp_new, reinterpret_cast<void*>(storage_new_method)},
+                                      {Py_tp_new, reinterpret_cast<void*>(guarded<storage_new_method>)},
                                       {Py_tp_doc, const_cast<char*>("The bytes one or more tensors look at.")},
                                       {0, nullptr}};
 static PyType_Spec storage_spec = {"rushlight.UntypedStorage", sizeof(StorageObject), 0, Py_TPFLAGS_DEFAULT, storage_slots};
@@ -313,9 +314,9 @@ static PyObject* py_reset_peak(PyObject*, PyObject*) {
   Py_RETURN_NONE;
 }
 
-static PyMethodDef functions[] = {{"memory_stats", py_memory_stats, METH_NOARGS, "bytes allocated, cached and at the peak on the cpu"},
-                                  {"empty_cache", py_empty_cache, METH_NOARGS, "give cached large blocks back to the system"},
-                                  {"reset_peak_memory", py_reset_peak, METH_NOARGS, "start a new peak measurement"},
+static PyMethodDef functions[] = {{"memory_stats", guarded<py_memory_stats>, METH_NOARGS, "bytes allocated, cached and at the peak on the cpu"},
+                                  {"empty_cache", guarded<py_empty_cache>, METH_NOARGS, "give cached large blocks back to the system"},
+                                  {"reset_peak_memory", guarded<py_reset_peak>, METH_NOARGS, "start a new peak measurement"},
                                   {}};
 
 int init_storage(PyObject* module) {

@@ -1,5 +1,6 @@
 // A symbolic number goes through argument binding as it is. Whoever needs the number asks `__index__` or `__float__`, which leave a guard.
 #include "symbolic.h"
+#include "boundary.h"
 
 namespace rl {
 
@@ -29,8 +30,8 @@ static PyObject* set_layout_hook(PyObject*, PyObject* hook) {
   Py_RETURN_NONE;
 }
 
-static PyMethodDef functions[] = {{"set_layout_hook", set_layout_hook, METH_O, "callable(tensor, question): the layout of a tensor of a function transform, or None"},
-                                  {"keep_symbols", keep_symbols, METH_O, "keep_symbols(on): whether plans made now may have symbolic sizes; returns what was set before"}, {}};
+static PyMethodDef functions[] = {{"set_layout_hook", guarded<set_layout_hook>, METH_O, "callable(tensor, question): the layout of a tensor of a function transform, or None"},
+                                  {"keep_symbols", guarded<keep_symbols>, METH_O, "keep_symbols(on): whether plans made now may have symbolic sizes; returns what was set before"}, {}};
 
 int init_symbolic(PyObject* module) {
   static PyType_Slot slots[] = {{0, nullptr}};

@@ -1,6 +1,7 @@
 // Nodes: how op calls become them, what they keep for the backward pass, and how they die without recursion.
 // Enters: a bound call and its result. Leaves: results whose grad_fn is a new node. Everything holds the lock.
 #include "tape.h"
+#include "boundary.h"
 
 #include <structmember.h>
 
@@ -650,7 +651,7 @@ static PyTypeObject* make_type(const char* name, bool collected) {
                                     {Py_tp_members, node_members},
                                     {Py_tp_repr, reinterpret_cast<void*>(node_repr)},
                                     {Py_tp_getattro, reinterpret_cast<void*>(node_getattro)},
-                                    {Py_tp_call, reinterpret_cast<void*>(node_call)},
+                                    {Py_tp_call, reinterpret_cast<void*>(guarded<node_call>)},
                                     {Py_tp_doc, const_cast<char*>("One recorded operation: call it with gradients of its outputs.")}};
   if (collected) {
     slots.push_back({Py_tp_traverse, reinterpret_cast<void*>(node_traverse)});

@@ -1,6 +1,7 @@
 // The tape as Python sees it: attributes of nodes, tensor metadata, thread modes, and the engine's entry point.
 // Everything holds the lock.
 #include "call.h"
+#include "boundary.h"
 #include "geometry.h"
 #include "tape.h"
 
@@ -185,12 +186,12 @@ PyObject* node_call(PyObject* self, PyObject* args, PyObject* kwargs) {
   return tuple;
 }
 
-PyMethodDef node_methods[] = {{"name", n_name, METH_NOARGS, "what this node undoes, as AddBackward0"},
-                              {"_sequence_nr", n_sequence, METH_NOARGS, "order of recording"},
-                              {"_get_hooks", n_get_hooks, METH_O, "_get_hooks(\"pre\" or \"post\") -> dict or None"},
-                              {"_set_hooks", n_set_hooks, METH_VARARGS, "_set_hooks(which, dict)"},
-                              {"_saved_values", n_saved_values, METH_NOARGS, "everything this node saved, in order"},
-                              {"__dir__", n_dir, METH_NOARGS, nullptr},
+PyMethodDef node_methods[] = {{"name", guarded<n_name>, METH_NOARGS, "what this node undoes, as AddBackward0"},
+                              {"_sequence_nr", guarded<n_sequence>, METH_NOARGS, "order of recording"},
+                              {"_get_hooks", guarded<n_get_hooks>, METH_O, "_get_hooks(\"pre\" or \"post\") -> dict or None"},
+                              {"_set_hooks", guarded<n_set_hooks>, METH_VARARGS, "_set_hooks(which, dict)"},
+                              {"_saved_values", guarded<n_saved_values>, METH_NOARGS, "everything this node saved, in order"},
+                              {"__dir__", guarded<n_dir>, METH_NOARGS, nullptr},
                               {}};
 PyGetSetDef node_getset[] = {{"next_functions", n_next_functions, nullptr, "((node, output_nr), ...) that gradients go to", nullptr},
                              {"metadata", n_metadata, nullptr, "a dict to keep things in", nullptr},
@@ -303,17 +304,17 @@ static PyGetSetDef meta_getset[] = {{"shape", meta_shape, nullptr, nullptr, null
                                     {"ndim", meta_ndim, nullptr, nullptr, nullptr},
                                     {"requires_grad", meta_requires_grad, nullptr, "whether the tensor wanted a gradient", nullptr},
                                     {}};
-static PyMethodDef meta_methods[] = {{"dim", meta_dim, METH_NOARGS, nullptr},
-                                     {"numel", meta_numel, METH_NOARGS, nullptr},
-                                     {"size", meta_size, METH_VARARGS, nullptr},
-                                     {"stride", meta_stride, METH_VARARGS, nullptr},
-                                     {"storage_offset", meta_offset, METH_NOARGS, nullptr},
-                                     {"is_floating_point", meta_is_floating, METH_NOARGS, nullptr},
-                                     {"is_complex", meta_is_complex, METH_NOARGS, nullptr},
-                                     {"empty", meta_empty, METH_NOARGS, "an uninitialised tensor of this description"},
-                                     {"zeros", meta_zeros, METH_VARARGS, "zeros(shape=None): a tensor of zeros of this description"},
-                                     {"full", meta_full, METH_O, "a tensor of this description filled with a value"},
-                                     {"like", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(meta_like)), METH_VARARGS | METH_KEYWORDS, "like(shape=None, dtype=None)"},
+static PyMethodDef meta_methods[] = {{"dim", guarded<meta_dim>, METH_NOARGS, nullptr},
+                                     {"numel", guarded<meta_numel>, METH_NOARGS, nullptr},
+                                     {"size", guarded<meta_size>, METH_VARARGS, nullptr},
+                                     {"stride", guarded<meta_stride>, METH_VARARGS, nullptr},
+                                     {"storage_offset", guarded<meta_offset>, METH_NOARGS, nullptr},
+                                     {"is_floating_point", guarded<meta_is_floating>, METH_NOARGS, nullptr},
+                                     {"is_complex", guarded<meta_is_complex>, METH_NOARGS, nullptr},
+                                     {"empty", guarded<meta_empty>, METH_NOARGS, "an uninitialised tensor of this description"},
+                                     {"zeros", guarded<meta_zeros>, METH_VARARGS, "zeros(shape=None): a tensor of zeros of this description"},
+                                     {"full", guarded<meta_full>, METH_O, "a tensor of this description filled with a value"},
+                                     {"like", guarded_method<meta_like>(), METH_VARARGS | METH_KEYWORDS, "like(shape=None, dtype=None)"},
                                      {}};
 static PyType_Slot meta_slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(meta_dealloc)},
                                    {Py_tp_getset, meta_getset},
@@ -552,23 +553,23 @@ static PyObject* py_function_node(PyObject*, PyObject* args) {
 }
 
 static PyMethodDef functions[] = {
-    {"is_grad_enabled", py_is_grad_enabled, METH_NOARGS, "whether ops are recorded on this thread"},
-    {"_set_grad_enabled", py_set_grad_enabled, METH_O, nullptr},
-    {"is_inference_mode_enabled", py_is_inference, METH_NOARGS, nullptr},
-    {"_set_inference", py_set_inference, METH_O, nullptr},
-    {"is_anomaly_enabled", py_is_anomaly, METH_NOARGS, nullptr},
-    {"_set_anomaly_enabled", py_set_anomaly, METH_O, nullptr},
-    {"vjp_needs", py_vjp_needs, METH_NOARGS, "inside a vjp: bit k set when tensor parameter k needs a gradient"},
-    {"_push_saved_hooks", py_push_hooks, METH_VARARGS, "(pack, unpack), or (None, None) to suspend"},
-    {"_pop_saved_hooks", py_pop_hooks, METH_NOARGS, nullptr},
-    {"_disable_saved_hooks", py_disable_hooks, METH_O, "message, or None to allow again; returns the previous one"},
-    {"_run_backward", py_run_backward, METH_VARARGS, "(roots, gradients, keep_graph, create_graph, inputs, accumulate)"},
-    {"_current_backward", py_current_backward, METH_NOARGS, "id of the backward pass running on this thread, 0 outside one"},
-    {"_backward_has_inputs", py_backward_has_inputs, METH_NOARGS, "whether the running backward pass asks for certain inputs only"},
-    {"_will_run", py_will_run, METH_O, "whether the running backward pass reaches this node"},
-    {"_gradient_edge", py_gradient_edge, METH_O, "(node or None, output_nr) of a tensor"},
-    {"_collect_edges", py_collect_edges, METH_VARARGS, "an edge per argument"},
-    {"_function_node", py_function_node, METH_VARARGS, "(context, edges, outputs, roles, saved, callable=False)"},
+    {"is_grad_enabled", guarded<py_is_grad_enabled>, METH_NOARGS, "whether ops are recorded on this thread"},
+    {"_set_grad_enabled", guarded<py_set_grad_enabled>, METH_O, nullptr},
+    {"is_inference_mode_enabled", guarded<py_is_inference>, METH_NOARGS, nullptr},
+    {"_set_inference", guarded<py_set_inference>, METH_O, nullptr},
+    {"is_anomaly_enabled", guarded<py_is_anomaly>, METH_NOARGS, nullptr},
+    {"_set_anomaly_enabled", guarded<py_set_anomaly>, METH_O, nullptr},
+    {"vjp_needs", guarded<py_vjp_needs>, METH_NOARGS, "inside a vjp: bit k set when tensor parameter k needs a gradient"},
+    {"_push_saved_hooks", guarded<py_push_hooks>, METH_VARARGS, "(pack, unpack), or (None, None) to suspend"},
+    {"_pop_saved_hooks", guarded<py_pop_hooks>, METH_NOARGS, nullptr},
+    {"_disable_saved_hooks", guarded<py_disable_hooks>, METH_O, "message, or None to allow again; returns the previous one"},
+    {"_run_backward", guarded<py_run_backward>, METH_VARARGS, "(roots, gradients, keep_graph, create_graph, inputs, accumulate)"},
+    {"_current_backward", guarded<py_current_backward>, METH_NOARGS, "id of the backward pass running on this thread, 0 outside one"},
+    {"_backward_has_inputs", guarded<py_backward_has_inputs>, METH_NOARGS, "whether the running backward pass asks for certain inputs only"},
+    {"_will_run", guarded<py_will_run>, METH_O, "whether the running backward pass reaches this node"},
+    {"_gradient_edge", guarded<py_gradient_edge>, METH_O, "(node or None, output_nr) of a tensor"},
+    {"_collect_edges", guarded<py_collect_edges>, METH_VARARGS, "an edge per argument"},
+    {"_function_node", guarded<py_function_node>, METH_VARARGS, "(context, edges, outputs, roles, saved, callable=False)"},
     {}};
 
 int init_tape_python(PyObject* module) {

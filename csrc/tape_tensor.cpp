@@ -1,6 +1,7 @@
 // The autograd attributes of Tensor: grad, grad_fn, requires_grad, detach, backward and their neighbours.
 // Installed on the type after it exists, so that tensor.cpp need not know them. Everything holds the lock.
 #include "tape.h"
+#include "boundary.h"
 
 namespace rl {
 
@@ -293,15 +294,15 @@ static PyGetSetDef tensor_getset[] = {
     {}};
 
 static PyMethodDef tensor_methods[] = {
-    {"requires_grad_", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(m_requires_grad_)), METH_VARARGS | METH_KEYWORDS, "requires_grad_($self, requires_grad=True)\n--\n\nchange the flag, return self"},
-    {"retain_grad", m_retain_grad, METH_NOARGS, "retain_grad($self, /)\n--\n\nkeep the gradient of this non-leaf in .grad"},
-    {"_is_view", m_is_view, METH_NOARGS, nullptr},
-    {"detach", m_detach, METH_NOARGS, "detach($self, /)\n--\n\nthe same data, outside the graph"},
-    {"detach_", m_detach_, METH_NOARGS, "detach_($self, /)\n--\n\nleave the graph in place"},
-    {"backward", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(m_backward)), METH_VARARGS | METH_KEYWORDS, "backward($self, gradient=None, retain_graph=None, create_graph=False, inputs=None)\n--\n\nbackward(gradient=None, retain_graph=None, create_graph=False, inputs=None)"},
+    {"requires_grad_", guarded_method<m_requires_grad_>(), METH_VARARGS | METH_KEYWORDS, "requires_grad_($self, requires_grad=True)\n--\n\nchange the flag, return self"},
+    {"retain_grad", guarded<m_retain_grad>, METH_NOARGS, "retain_grad($self, /)\n--\n\nkeep the gradient of this non-leaf in .grad"},
+    {"_is_view", guarded<m_is_view>, METH_NOARGS, nullptr},
+    {"detach", guarded<m_detach>, METH_NOARGS, "detach($self, /)\n--\n\nthe same data, outside the graph"},
+    {"detach_", guarded<m_detach_>, METH_NOARGS, "detach_($self, /)\n--\n\nleave the graph in place"},
+    {"backward", guarded_method<m_backward>(), METH_VARARGS | METH_KEYWORDS, "backward($self, gradient=None, retain_graph=None, create_graph=False, inputs=None)\n--\n\nbackward(gradient=None, retain_graph=None, create_graph=False, inputs=None)"},
     {}};
 
-static PyMethodDef tensor_functions[] = {{"mark_view", py_mark_view, METH_VARARGS, "mark_view(out, base, multi_output=False)"}, {}};
+static PyMethodDef tensor_functions[] = {{"mark_view", guarded<py_mark_view>, METH_VARARGS, "mark_view(out, base, multi_output=False)"}, {}};
 
 int init_tape_tensor(PyObject* module) {
   if (PyModule_AddFunctions(module, tensor_functions)) return -1;

@@ -1,5 +1,6 @@
 // dtype and device objects: immutable singletons that Python and the fast path compare by address.
 #include "types.h"
+#include "boundary.h"
 
 #include "device.h"
 
@@ -126,15 +127,15 @@ static PyGetSetDef dtype_getset[] = {
     {"id", dtype_id, nullptr, "the core's number for this type", nullptr},
     {}};
 static PyMethodDef dtype_methods[] = {
-    {"to_real", dtype_to_real, METH_NOARGS, "the matching real type"},
-    {"to_complex", dtype_to_complex, METH_NOARGS, "the matching complex type"},
-    {"__reduce__", dtype_reduce, METH_NOARGS, nullptr},
+    {"to_real", guarded<dtype_to_real>, METH_NOARGS, "the matching real type"},
+    {"to_complex", guarded<dtype_to_complex>, METH_NOARGS, "the matching complex type"},
+    {"__reduce__", guarded<dtype_reduce>, METH_NOARGS, nullptr},
     {}};
 
 static PyType_Slot dtype_slots[] = {{Py_tp_repr, reinterpret_cast<void*>(dtype_repr)},
                                     {Py_tp_getset, dtype_getset},
                                     {Py_tp_methods, dtype_methods},
-                                    {Py_tp_new, reinterpret_cast<void*>(no_new)},
+                                    {Py_tp_new, reinterpret_cast<void*>(guarded<no_new>)},
                                     {Py_tp_doc, const_cast<char*>("The type of a tensor's elements.")},
                                     {0, nullptr}};
 static PyType_Spec dtype_spec = {"rushlight.dtype", sizeof(DTypeObject), 0, Py_TPFLAGS_DEFAULT, dtype_slots};
@@ -282,14 +283,14 @@ static PyObject* device_reduce(PyObject* self, PyObject*) {
 static PyGetSetDef device_getset[] = {{"type", device_type, nullptr, "the kind of device, such as 'cpu'", nullptr},
                                       {"index", device_index, nullptr, "which of several, or None", nullptr},
                                       {}};
-static PyMethodDef device_methods[] = {{"__reduce__", device_reduce, METH_NOARGS, nullptr}, {}};
+static PyMethodDef device_methods[] = {{"__reduce__", guarded<device_reduce>, METH_NOARGS, nullptr}, {}};
 static PyType_Slot device_slots[] = {{Py_tp_repr, reinterpret_cast<void*>(device_repr)},
                                      {Py_tp_str, reinterpret_cast<void*>(device_text)},
                                      {Py_tp_hash, reinterpret_cast<void*>(device_hash)},
-                                     {Py_tp_richcompare, reinterpret_cast<void*>(device_compare)},
+                                     {Py_tp_richcompare, reinterpret_cast<void*>(guarded<device_compare>)},
                                      {Py_tp_getset, device_getset},
                                      {Py_tp_methods, device_methods},
-                                     {Py_tp_new, reinterpret_cast<void*>(device_new)},
+                                     {Py_tp_new, reinterpret_cast<void*>(guarded<device_new>)},
                                      {Py_tp_doc, const_cast<char*>("Where a tensor's bytes live.")},
                                      {0, nullptr}};
 static PyType_Spec device_spec = {"rushlight.device", sizeof(DeviceObject), 0, Py_TPFLAGS_DEFAULT, device_slots};
@@ -333,10 +334,10 @@ static PyObject* set_display_module(PyObject*, PyObject* name) {
 
 static PyObject* get_display_module(PyObject*, PyObject*) { return Py_NewRef(display_module); }
 
-static PyMethodDef functions[] = {{"set_display_module", set_display_module, METH_O, "name the module that reprs of dtypes, sizes and layouts show"},
-                                  {"get_display_module", get_display_module, METH_NOARGS, "the module that reprs show"},
-                                  {"device_types", device_types, METH_NOARGS, "names of the device types, by their numbers"},
-                                  {"register_device", register_device, METH_VARARGS, "register_device(name, handler, native=None): number a new device type"}, {}};
+static PyMethodDef functions[] = {{"set_display_module", guarded<set_display_module>, METH_O, "name the module that reprs of dtypes, sizes and layouts show"},
+                                  {"get_display_module", guarded<get_display_module>, METH_NOARGS, "the module that reprs show"},
+                                  {"device_types", guarded<device_types>, METH_NOARGS, "names of the device types, by their numbers"},
+                                  {"register_device", guarded<register_device>, METH_VARARGS, "register_device(name, handler, native=None): number a new device type"}, {}};
 
 int init_types(PyObject* module) {
   display_module = PyUnicode_InternFromString("rushlight");
