@@ -406,28 +406,58 @@ static PyObject* o_backend(PyObject* self, PyObject* args) {
   if (op->is_view && !mark_views(bound.args, result.p)) return nullptr;
   return result.release();
 }
-// into(bound args, outs): a pointwise op writing given outputs.
-static PyObject* o_into(PyObject* self, PyObject* args) {
-  PyObject *tuple, *outs;
-  Bound bound;
-  if (!PyArg_ParseTuple(args, "O!O!", &PyTuple_Type, &tuple, &PyTuple_Type, &outs) || !bound_from_tuple(self, tuple, &bound)) return nullptr;
-  Overload* op = self_op(self);
-  if (op->kind != Kind::Pointwise) return PyErr_SetString(PyExc_TypeError, "into: only pointwise ops write given outputs"), nullptr;
-  Ref plan(find_plan(op, bound.args));
-  if (!plan) return nullptr;
-  auto* p = reinterpret_cast<PointwisePlanObject*>(plan.p);
-  Tensor* given[8];
-  if (PyTuple_GET_SIZE(outs) != p->num_out) return PyErr_Format(PyExc_ValueError, "into: expected %d outputs", p->num_out), nullptr;
-  for (int j = 0; j < p->num_out; j++) {
-    PyObject* o = PyTuple_GET_ITEM(outs, j);
-    if (!is_tensor(o) || as_tensor(o)->dtype != p->out_dtype[j]) return PyErr_SetString(PyExc_TypeError, "into: outputs must be tensors of the result type"), nullptr;
-    given[j] = as_tensor(o);
+// Whether outputs that are given are what a pointwise plan would have made, memory and strides aside.
+static bool pointwise_takes(PointwisePlanObject* plan, PyObject** args, Tensor** outs, int num_outs) {
+  Tensor* tensors[16];
+  if (num_outs != plan->num_out || !num_outs) return false;
+  for (int i = 0; i < plan->num_in; i++) tensors[i] = is_tensor(args[plan->in_param[i]]) ? as_tensor(args[plan->in_param[i]]) : nullptr;
+  Device device = call_device(tensors, plan->num_in);
+  for (int j = 0; j < num_outs; j++) {
+    if (outs[j]->dtype != plan->out_dtype[j] || outs[j]->device.type != device.type || outs[j]->device.index != device.index) return false;
+    if (!kDevices[device.type].has_data || !broadcasts_to(tensors, plan->num_in, outs[j])) return false;
+    for (int k = 0; k < j; k++)
+      if (outs[k]->storage == outs[j]->storage) return false;
   }
-  PyObject* result = run_pointwise(op, p, bound.args, given);
-  if (result)
-    for (int j = 0; j < p->num_out; j++)
-      if (!(given[j]->flags & kInference)) tensor_bump(given[j]);
+  return true;
+}
+
+static PyObject* run_into(Overload* op, PyObject** args, PyObject* plan, Tensor** outs, int num_outs) {
+  if (op->kind == Kind::Pointwise) {
+    auto* p = reinterpret_cast<PointwisePlanObject*>(plan);
+    return pointwise_takes(p, args, outs, num_outs) ? run_pointwise(op, p, args, outs) : Py_NewRef(Py_None);
+  }
+  Tensor* inputs[32];
+  int n = gather_tensors(op, args, inputs, 32);
+  auto* p = reinterpret_cast<PlanObject*>(plan);
+  if (n > 32 || n != p->num_inputs || !plan_takes_outputs(p, inputs, n, outs, num_outs)) return Py_NewRef(Py_None);
+  PyObject* result = plan_run(p, inputs, n, outs);
+  if (!result && !PyErr_Occurred()) raise_failed_check(op, args, failed_check);
   return result;
+}
+
+// into(bound args, outs): writes the results into tensors that are given; None, and nothing written, where the op must make its own.
+static PyObject* o_into(PyObject* self, PyObject* args) {
+  PyObject *tuple, *given;
+  Bound bound;
+  if (!PyArg_ParseTuple(args, "O!O!", &PyTuple_Type, &tuple, &PyTuple_Type, &given) || !bound_from_tuple(self, tuple, &bound)) return nullptr;
+  Overload* op = self_op(self);
+  Py_ssize_t count = PyTuple_GET_SIZE(given);
+  if (op->kind == Kind::Python || op->inplace || op->is_view || count > 8) Py_RETURN_NONE;
+  Tensor* outs[8];
+  for (Py_ssize_t j = 0; j < count; j++) {
+    PyObject* o = PyTuple_GET_ITEM(given, j);
+    if (!is_tensor(o)) return PyErr_SetString(PyExc_TypeError, "into: outputs must be tensors"), nullptr;
+    outs[j] = as_tensor(o);
+    if ((outs[j]->flags & kInference) && !tls.inference) Py_RETURN_NONE;
+  }
+  Ref plan(find_plan(op, bound.args));
+  if (!plan && PyErr_Occurred()) return nullptr;
+  if (!plan) Py_RETURN_NONE;
+  Ref result(run_into(op, bound.args, plan.p, outs, static_cast<int>(count)));
+  if (!result || result.p == Py_None) return result.release();
+  for (Py_ssize_t j = 0; j < count; j++)
+    if (!(outs[j]->flags & kInference)) tensor_bump(outs[j]);
+  return result.release();
 }
 // bind(args, kwargs) -> (bound tuple, out) or None when the arguments do not fit.
 static PyObject* o_bind(PyObject* self, PyObject* args) {
@@ -458,7 +488,7 @@ static PyMethodDef overload_methods[] = {{"redispatch", guarded<o_redispatch>, M
                                          {"autograd", guarded<o_autograd>, METH_VARARGS, "autograd(runner, *bound): the tape around a stand-in for the backend"},
                                          {"call", guarded<o_call>, METH_VARARGS, "call(*bound): the whole call, keys and all"},
                                          {"backend", guarded<o_backend>, METH_VARARGS, "plan and kernel only"},
-                                         {"into", guarded<o_into>, METH_VARARGS, "into(bound, outs): write given outputs"},
+                                         {"into", guarded<o_into>, METH_VARARGS, "into(bound, outs): write given outputs; None where the op must make its own"},
                                          {"bind", guarded<o_bind>, METH_VARARGS, "bind(args, kwargs) -> (bound, out), or None"},
                                          {"clear_plans", guarded<o_clear>, METH_NOARGS, "forget every plan"},
                                          {}};

@@ -365,6 +365,24 @@ bool has_zero(const Loop& loop, int operand, DType dtype) {
 
 }  // namespace
 
+bool broadcasts_to(Tensor** tensors, int count, Tensor* out) {
+  int ndim = 0;
+  for (int i = 0; i < count; i++)
+    if (tensors[i] && tensors[i]->ndim > ndim) ndim = tensors[i]->ndim;
+  if (ndim != out->ndim) return false;
+  for (int d = 0; d < ndim; d++) {
+    int64_t size = 1;
+    for (int i = 0; i < count; i++) {
+      int at = tensors[i] ? d - ndim + tensors[i]->ndim : -1;
+      if (at < 0 || tensors[i]->sizes()[at] == 1) continue;
+      if (size != 1 && size != tensors[i]->sizes()[at]) return false;
+      size = tensors[i]->sizes()[at];
+    }
+    if (size != out->sizes()[d]) return false;
+  }
+  return true;
+}
+
 bool pointwise_launch(PointwisePlanObject* plan, PointwiseCall& call, Device device, const char* op) {
   Loop loop;
   alignas(16) char scalars[16][16];

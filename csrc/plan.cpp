@@ -355,10 +355,11 @@ Tensor* make_slot(const Slot& slot, Tensor** inputs, Device device, bool require
   return t;
 }
 
-bool make_results(PlanObject* plan, Tensor** inputs, Tensor** slots) {
+bool make_results(PlanObject* plan, Tensor** inputs, Tensor** slots, Tensor** given) {
   for (size_t i = 0; i < plan->slots->size(); i++) {
     const Slot& slot = (*plan->slots)[i];
-    if (slot.kind != SlotKind::Temp && !(slots[i] = make_slot(slot, inputs, plan->device, plan->requires_grad))) return false;
+    if (given && slot.kind == SlotKind::New) slots[i] = as_tensor(Py_NewRef(as_object(*given++)));
+    else if (slot.kind != SlotKind::Temp && !(slots[i] = make_slot(slot, inputs, plan->device, plan->requires_grad))) return false;
   }
   return true;
 }
@@ -398,7 +399,34 @@ static PyObject* plan_result(PlanObject* plan, Tensor** made) {
   return tuple.release();
 }
 
-PyObject* plan_run(PlanObject* plan, Tensor** inputs, int num_inputs) {
+// Kernels count on what the plan says of an output, on the alignment of fresh memory, and on inputs that do not change while they run.
+static bool takes_output(const Slot& slot, const PlanObject* plan, Tensor* out, Tensor** inputs, int num_inputs) {
+  int ndim = static_cast<int>(slot.sizes.size());
+  if (slot.dtype != out->dtype || ndim != out->ndim || !out->numel) return false;
+  if (out->device.type != plan->device.type || out->device.index != plan->device.index) return false;
+  for (int d = 0; d < ndim; d++)
+    if (out->sizes()[d] != slot.sizes[d] || (!slot.strides.empty() && out->sizes()[d] > 1 && out->strides()[d] != slot.strides[d])) return false;
+  if (slot.strides.empty() && !out->contiguous()) return false;
+  if (reinterpret_cast<uintptr_t>(out->data()) % 64) return false;
+  for (int i = 0; i < num_inputs; i++)
+    if (inputs[i]->storage == out->storage) return false;
+  return true;
+}
+
+bool plan_takes_outputs(PlanObject* plan, Tensor** inputs, int num_inputs, Tensor** outs, int num_outs) {
+  if (!kDevices[plan->device.type].has_data || plan->requires_grad) return false;
+  int k = 0;
+  for (const Slot& slot : *plan->slots) {
+    if (slot.kind == SlotKind::Temp) continue;
+    if (slot.kind != SlotKind::New || k == num_outs || !takes_output(slot, plan, outs[k], inputs, num_inputs)) return false;
+    for (int j = 0; j < k; j++)
+      if (outs[j]->storage == outs[k]->storage) return false;
+    k++;
+  }
+  return k == num_outs;
+}
+
+PyObject* plan_run(PlanObject* plan, Tensor** inputs, int num_inputs, Tensor** given) {
   if (num_inputs != plan->num_inputs) return PyErr_SetString(PyExc_RuntimeError, "plan: wrong number of inputs"), nullptr;
   int num_slots = static_cast<int>(plan->slots->size());
   Tensor* local[64];
@@ -415,7 +443,7 @@ PyObject* plan_run(PlanObject* plan, Tensor** inputs, int num_inputs) {
   Tensor** slots = all + num_inputs;
   for (int i = 0; i < num_slots; i++) slots[i] = nullptr;
   if (plan->generic) plan->generic->busy = true;
-  bool ok = make_results(plan, inputs, slots);
+  bool ok = make_results(plan, inputs, slots, given);
   if (ok && kDevices[plan->device.type].has_data)
     for (int k = 0; ok && k < static_cast<int>(plan->steps->size()); k++)
       ok = make_temporaries(plan, k, slots) && run_step(plan, (*plan->steps)[k], all) && free_temporaries(plan, k, slots);

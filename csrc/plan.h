@@ -74,7 +74,9 @@ extern PyTypeObject* PlanType;
 
 // Runs the plan; returns a new reference (Tensor or tuple). `inputs` are the op's tensor arguments in order, lists flattened.
 // Null without an exception: a kernel of a plan for many shapes found an error, `failed_check` is its code, and a plan for this shape can name it.
-PyObject* plan_run(PlanObject* plan, Tensor** inputs, int num_inputs);
+// `given` are outputs to write instead of fresh ones, one for each that the plan would make; `plan_takes_outputs` says whether it can.
+PyObject* plan_run(PlanObject* plan, Tensor** inputs, int num_inputs, Tensor** given = nullptr);
+bool plan_takes_outputs(PlanObject* plan, Tensor** inputs, int num_inputs, Tensor** outs, int num_outs);
 extern thread_local int64_t failed_check;
 
 // A plan for many shapes filled in for one: the plan itself, or a copy while another call runs it. New reference, null where it does not
@@ -106,6 +108,8 @@ struct PointwiseCall {
 };
 // Broadcasts, allocates, coalesces, launches. Fills call.outs with new references where they were null.
 bool pointwise_launch(PointwisePlanObject* plan, PointwiseCall& call, Device device, const char* op_name);
+// Whether the result of these inputs has exactly this shape; false too where they do not fit each other.
+bool broadcasts_to(Tensor** tensors, int count, Tensor* out);
 
 int init_plan(PyObject* module);
 

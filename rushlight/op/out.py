@@ -30,6 +30,8 @@ def call_out(overload: Any, args: tuple, out: Any, compute: Callable | None = No
     alone = [a for p, a in zip(definition.spec.params, args, strict=True) if own is True or p.name in own] if own else []
     if definition.kind == KIND_POINTWISE or own:
         check_overlap(overload.name, outs, args, alone)
+    if compute is None and (written := overload.into(args, tuple(outs))) is not None:
+        return answer(definition, out, outs, written)
     result = overload.redispatch(*args) if compute is None else compute(overload, args)
     results = result if isinstance(result, (tuple, list)) else (result,)
     if len(results) != len(outs):
@@ -41,6 +43,11 @@ def call_out(overload: Any, args: tuple, out: Any, compute: Callable | None = No
             resize_output(target, source.shape)
             check_overlap(overload.name, (target,), args, alone)
         _write(overload.name, target, source)
+    return answer(definition, out, outs, result)
+
+
+def answer(definition: Any, out: Any, outs: Sequence[Any], result: Any) -> Any:
+    """What a call with `out=` returns."""
     if isinstance(out, _C.Tensor):
         return out
     if definition.spec.returns == ("Tensor[]",):   # a list of as many results as the call has: PyTorch answers with None

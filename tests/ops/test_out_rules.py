@@ -48,3 +48,33 @@ def test_lu_with_infos_has_named_parts() -> None:
         assert made.info.item() == 0
         assert made.LU.tolist() == made[0].tolist()
     assert type(rl.lu(a)) is tuple
+
+
+@pytest.mark.parametrize("call", [
+    lambda x, out: rl.add(x, x, out=out), lambda x, out: rl.exp(x, out=out), lambda x, out: rl.cumsum(x, 0, out=out),
+    lambda x, out: rl.mul(x[0], x, out=out),
+])  # fmt: skip
+def test_results_are_written_into_out_without_a_copy(call: Any, monkeypatch: Any) -> None:
+    x, out = rl.rand(64, 64), rl.empty(64, 64)
+    expected = call(x, rl.empty(0))
+    monkeypatch.setattr("rushlight.op.out._write", None)
+    version = out._version
+    assert call(x, out) is out and out._version == version + 1
+    assert rl.equal(out, expected)
+
+
+def test_out_that_the_kernel_cannot_write_still_gets_the_result() -> None:
+    x = rl.arange(6.0).reshape(2, 3)
+    double, strided, wide = rl.empty(2, 3, dtype=rl.float64), rl.empty(3, 2).t(), rl.zeros(2, 6)
+    expected = (x + x).tolist()
+    assert rl.add(x, x, out=double).tolist() == expected and double.dtype is rl.float64
+    assert rl.add(x, x, out=strided).tolist() == expected and strided.stride() == (1, 2)
+    assert rl.add(x, x, out=wide[:, ::2]).tolist() == expected and wide[:, 1::2].sum().item() == 0
+    assert rl.cumsum(x, 1, out=wide[:, ::2]).tolist() == x.cumsum(1).tolist()
+    y = x.clone()
+    assert rl.cumsum(y, 1, out=y).tolist() == x.cumsum(1).tolist()      # a scan over its own input
+    y = rl.arange(6.0)
+    assert rl.add(y, 1, out=y).tolist() == [1, 2, 3, 4, 5, 6]
+    base = rl.arange(3.0)
+    with pytest.warns(UserWarning):
+        assert rl.add(base, base, out=rl.empty(2, 3)).tolist() == [0, 2, 4]   # larger than the result: resized, not repeated
