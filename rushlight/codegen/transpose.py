@@ -33,6 +33,13 @@ class Transpose:
     def digest(self) -> bytes:
         return digest(module_text("host", self.size).encode())
 
+    def compiled(self) -> Kernel:
+        """The kernel itself."""
+        return transpose_kernel(self.size)
+
+    def __str__(self) -> str:
+        return f"library kernel {self.name} of {self.size} bytes an element"
+
 
 def transpose_kernel(size: int) -> Kernel:
     """The kernel for elements of `size` bytes: operands source and result, params as in PARAMS, all in elements."""

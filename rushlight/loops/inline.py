@@ -30,6 +30,7 @@ def inline(consumer: Lowered, operand: int, producer: Lowered) -> Lowered:
         raise NotLowerable(f"{producer.name}: every element of its result depends on the loops before it")
     if consumer.on_error is not None and producer.on_error is not None:
         raise NotLowerable(f"{consumer.name}, {producer.name}: both check indices, and an error could not say whose")
+    consumer, producer = consumer.but(pieces=None), producer.but(pieces=None, layout=None)   # boxes were those of elements in memory
     if producer.folding is not None:
         return with_epilogue(consumer, operand, producer)
     if consumer.view is not None:

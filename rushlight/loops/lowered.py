@@ -316,12 +316,27 @@ class Scatter(Record):
     combine: Callable[[Value, Value, Sequence[Any]], Value]
 
 
+class Piece(Record):
+    """A box of the results that shows a tensor: `sizes` positions per range from `start` on, a step along range d being `strides[d]` elements.
+
+    Along the ranges in `backwards` the box is filled from its end.
+    """
+
+    memory: int                # which of the tensors read
+    start: tuple[int, ...]
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int = 0            # elements before the first one shown
+    backwards: frozenset[int] = frozenset()
+
+
 class Lowered(Record):
     """One op, or several inlined into each other: see the top of this file.
 
     `key` names the body: two Lowereds with equal keys and reads of equal types have the same one. Sizes are not in it.
     `aligned` bodies read every operand at the loop position itself and ask nothing else of it, so ranges may be joined
     and reordered. `view` is the rule of an op that only looks at other places: how it changes a layout (sizes, strides, offset).
+    `pieces` says of an op that only moves elements which boxes they move in; the number read as `background` is everywhere else.
     """
 
     name: str
@@ -337,6 +352,9 @@ class Lowered(Record):
     scatter: Scatter | None = None
     view: Callable[[Sequence[int], Sequence[int], int], tuple] | None = None
     on_error: Callable[[int], None] | None = None     # raises for an index found out of range
+    pieces: tuple[Piece, ...] | None = None
+    background: int | None = None
+    layout: tuple[int, ...] | None = None  # strides of the results, which are dense; None: row-major
 
     @property
     def memories(self) -> tuple[Memory, ...]:

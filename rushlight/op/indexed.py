@@ -19,10 +19,9 @@ from typing import Any, ClassVar
 
 from .. import _C
 from ..base.shape import or_one
-from ..codegen import transpose
-from ..codegen.schedule.cpu_loops import unrolled
-from ..codegen.schedule.launch import GRAIN, number_bits, number_names, product
-from ..loops.expr import Value, cast, idiv, irem, load, var
+from ..codegen.schedule.cpu_pieces import copy_launch, joined_axes
+from ..codegen.schedule.launch import Schedule, number_bits, number_names
+from ..loops.expr import Value
 from ..loops.lowered import (  # noqa: F401 - definitions take theirs from here
     ONE,
     ZERO,
@@ -36,11 +35,10 @@ from ..loops.lowered import (  # noqa: F401 - definitions take theirs from here
     decode_error,
     number_value,
 )
-from ..loops.nest import For, Nest, Store, operands, rows
 from ..loops.record import Record
 from .definition import KIND_PLANNED, OpDefinition
 from .extern import Spec
-from .pack import as_step, compile_for, lowered_steps
+from .pack import lowered_steps, packed
 from .pointwise import check_devices, device_of, scalars
 from .results import result_type
 
@@ -328,70 +326,13 @@ def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
 _copy_kernels: dict[tuple, Any] = {}
 
 
-def copy_steps(device: Any, source: Any, slot: int, target: tuple[int, int], strides: Sequence[int] | None, dtype: Any = None,
-               sizes: Sequence[int] | None = None) -> list:  # fmt: skip
-    """Steps that copy tensor `source` (in `slot`), or its corner of `sizes`, to `target`, a (slot, byte offset), laid out with `strides`."""
-    dtype = dtype or source.dtype
-    if sizes is None:
-        sizes = source.shape
-    if strides is None:
-        strides = contiguous_strides(sizes)
-    axes: list[list[int]] = []
-    for n, s, o in zip(sizes, source.stride(), strides, strict=True):
-        if n == 0:
-            return []
-        if n == 1:
-            continue
-        if axes and axes[-1][1] == n * s and axes[-1][2] == n * o:
-            axes[-1] = [axes[-1][0] * n, s, o]
-        else:
-            axes.append([n, s, o])
-    axes = axes or [[1, 0, 0]]
-    if dtype is source.dtype and device.type == "cpu" and (turned := transposing_step(axes, dtype.itemsize, slot, target)):
-        return [turned]
-    backwards = axes[-1][1:] == [1, -1]
-    key = (source.dtype.code, dtype.code, len(axes), backwards, device.type)
-    kernel = _copy_kernels.get(key)
-    if kernel is None:
-        kernel = _copy_kernels[key] = as_step(compile_for(device, copy_nest(source.dtype.code, dtype.code, len(axes), backwards)))
-    params = [a[0] for a in axes] + [a[1] for a in axes] + [a[2] for a in axes]
-    numel = product(a[0] for a in axes)
-    if len(axes) == 1:
-        return [(kernel, [slot, target], params, numel, GRAIN, -1)]
-    inner = axes[-1][0]
-    return [(kernel, [slot, target], params, numel // inner, max(1, GRAIN // inner), -1)]
-
-
-def transposing_step(axes: list[list[int]], size: int, slot: int, target: tuple[int, int]) -> tuple | None:
-    """The step for a copy in which another dim lies densely than in the source; None for other copies."""
-    dense = [k for k, a in enumerate(axes[:-1]) if a[1] == 1]
-    if size > 8 or len(axes) not in (2, 3) or axes[-1][1] == 1 or axes[-1][2] != 1 or len(dense) != 1:
-        return None
-    (rows_, row, _), (cols, _, out_row) = axes[-1], axes[dense[0]]
-    batch = next((a for k, a in enumerate(axes[:-1]) if k != dense[0]), [1, 0, 0])
-    if rows_ < transpose.ROWS or cols < 16:
-        return None
-    strips = -(-rows_ // transpose.ROWS)
-    params = [rows_, cols, row, out_row, strips, batch[1], batch[2]]
-    return (transpose.transpose_kernel(size).address, [slot, target], params, batch[0] * strips, max(1, GRAIN // (cols * transpose.ROWS)), -1)
-
-
-def copy_nest(source: str, target: str, rank: int, backwards: bool = False) -> Nest:
-    """Strided copy of any rank: outer dims flattened, the last one in vectors, or written backwards one by one."""
-    sizes, reads, stores = ([f"{p}{d}" for d in range(rank)] for p in "nso")
-    last = var("i" if rank == 1 else "j")
-    read, store = (last, -last) if backwards else (last * var(reads[-1]), last * var(stores[-1]))
-    item = var("i")
-    for d in range(rank - 2, -1, -1):
-        at = irem(item, var(sizes[d])) if d else item
-        read, store = read + at * var(reads[d]), store + at * var(stores[d])
-        item = idiv(item, var(sizes[d])) if d else item
-    move = Store(1, store, cast(load(0, read, source), target))
-    if rank == 1:
-        body = rows(move, vector=not backwards)
-    else:
-        body = rows(*(unrolled("j", ZERO, var(sizes[-1]), [move]) if backwards else [For("j", ZERO, var(sizes[-1]), (move,), vector=True)]))
-    return Nest("copy", operands([source], [target]), (*sizes, *reads, *stores), body)
+def copy_steps(device: Any, source: Any, slot: int, target: tuple[int, int], strides: Sequence[int] | None) -> list:
+    """Steps that copy tensor `source` (in `slot`) to `target`, a (slot, byte offset), laid out with `strides`: what a plan does besides its op."""
+    sizes, code = source.shape, source.dtype.code
+    if any(n == 0 for n in sizes):
+        return []
+    axes = joined_axes(zip(sizes, source.stride(), contiguous_strides(sizes) if strides is None else strides, strict=True))
+    return packed(Schedule((copy_launch(code, code, axes, (slot, target), device.type == "cpu"),)), device, _copy_kernels, [], {})
 
 
 def named(definition: Any, parts: Sequence[Any]) -> Any:

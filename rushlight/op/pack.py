@@ -12,6 +12,7 @@ from .. import _C, codegen
 from ..codegen.schedule import Schedule, schedule
 from ..devices import handlers
 from ..loops.lowered import Lowered
+from ..loops.nest import Nest
 
 BY_CODE = {d.code: d for d in vars(_C).values() if isinstance(d, _C.dtype)}
 
@@ -19,7 +20,7 @@ BY_CODE = {d.code: d for d in vars(_C).values() if isinstance(d, _C.dtype)}
 def compile_for(device: Any, nest: Any) -> Any:
     """The kernel of `nest` for `device`: an address, a device's own handle, or None where there is no data."""
     if device.type == "cpu":
-        return codegen.compile(nest).address
+        return (codegen.compile(nest) if isinstance(nest, Nest) else nest.compiled()).address
     if device.type == "meta":
         return None
     return _C.kernel_handle(handlers[device.type].load(nest))
@@ -28,6 +29,14 @@ def compile_for(device: Any, nest: Any) -> Any:
 def as_step(kernel: Any) -> Any:
     """What a plan's step holds: an address, or a device's handle marked as one."""
     return kernel if isinstance(kernel, int) else ("handle", kernel)
+
+
+def shifted(operand: int | tuple[int, int], shifts: dict[int, int]) -> int | tuple[int, int]:
+    """An operand with the bytes before it."""
+    if isinstance(operand, tuple):
+        number, start = operand
+        return (number, start + shifts.get(number, 0))
+    return (operand, shifts[operand]) if operand in shifts else operand
 
 
 def lowered_steps(lowered: Lowered, device: Any, kernels: dict[tuple, Any], slots: list) -> list[tuple]:
@@ -45,6 +54,6 @@ def packed(made: Schedule, device: Any, kernels: dict[tuple, Any], slots: list, 
         kernel = kernels.get(key)
         if kernel is None:
             kernel = kernels[key] = as_step(compile_for(device, launch.nest()))
-        places = [(k, shifts[k]) if k in shifts else k for k in launch.operands]
+        places = [shifted(k, shifts) for k in launch.operands]
         steps.append((kernel, places, list(launch.params), launch.extent, launch.grain, launch.error))
     return steps

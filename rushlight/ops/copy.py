@@ -14,10 +14,10 @@ from ..base.shape import (
     preserve_format,
     reaches,
 )
-from ..op import Composite, Meta, Pointwise, Promote, find_op
-from ..op.definition import KIND_PLANNED, OpDefinition
+from ..loops.lowered import Memory, Piece
+from ..op import Composite, Loops, Meta, Pointwise, Promote, find_op
 from ..op.factory import fresh
-from ..op.indexed import copy_steps
+from ..op.view import elements
 
 LARGE = 4096   # elements from which on a copy's layout is worth a plan of its own
 
@@ -75,20 +75,20 @@ class Clone(_Move):
         return fresh(input, input.shape, strides, input.dtype, input.device).copy_(input)
 
 
-class LaidOut(OpDefinition):
+class LaidOut(Loops):
     """A copy with the given strides, row-major by default: large copies are planned for their exact layout."""
 
     schema = "_laid_out(Tensor input, int[]? strides=None) -> Tensor"
     function = method = False
     out = False
     differentiable = False
-    kind = KIND_PLANNED
 
-    def plan(self, args):
+    def lower(self, args):
         input, strides = args
-        slots = [("new", input.dtype, tuple(input.shape), strides, 0, 0)]
-        steps = [] if input.is_meta else copy_steps(input.device, input, 0, (1, 0), strides)
-        return _C.Plan(1, input.device, slots, steps)
+        sizes, dims = tuple(input.shape), tuple(range(input.ndim))
+        whole = Piece(0, (0,) * input.ndim, sizes, tuple(input.stride()))
+        made = elements("laid_out", Memory("input", input.dtype.code, sizes, tuple(input.stride()), dims))
+        return made.but(pieces=(whole,), layout=None if strides is None else tuple(strides))
 
 
 def strides_for(t: Any, memory_format: Any) -> tuple[int, ...] | None:

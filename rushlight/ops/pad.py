@@ -13,11 +13,10 @@ from typing import Any
 
 from rushlight import _C
 from rushlight.loops.expr import cast, const, ge, idiv, le, load, max_, min_, select, var
-from rushlight.loops.lowered import At, Lowered, Memory, NotLowerable, Number, number_value
+from rushlight.loops.lowered import At, Lowered, Memory, Number, Piece, number_value
 from rushlight.loops.nest import Assign, For, Local, Nest, Statement, Store, operands, rows
-from rushlight.op import Composite, find_op
+from rushlight.op import Composite, Loops, find_op
 from rushlight.op.definition import KIND_PLANNED, OpDefinition
-from rushlight.op.indexed import contiguous_strides, copy_steps, number
 from rushlight.op.memory import check_memory
 from rushlight.op.pointwise import compile_for, compute_code
 from rushlight.op.reduction import GRAIN, as_step, product
@@ -35,17 +34,12 @@ def amounts(pad: Sequence[int], ndim: int) -> list[tuple[int, int]]:
     return [(0, 0)] * (ndim - len(pairs)) + pairs[::-1]
 
 
-class ConstantPad(OpDefinition):
+class ConstantPad(Loops):
     """`value` around the last dims; negative amounts cut."""
 
     schema = "constant_pad_nd(Tensor input, int[] pad, Scalar value=0) -> Tensor"
     method = False
     batch = "leading"
-    kind = KIND_PLANNED
-
-    @cached_property
-    def kernels(self) -> dict[tuple, Any]:
-        return {}
 
     def settled(self, input: Any, pad: Sequence[int]) -> tuple[list[tuple[int, int]], tuple[int, ...]]:
         """What is added before and after every dim, and the shape; raises for what the op refuses."""
@@ -60,14 +54,15 @@ class ConstantPad(OpDefinition):
     def lower(self, args):
         input, pad, value = args
         around, shape = self.settled(input, pad)
-        if any(n == 0 for n in input.shape):
-            raise NotLowerable("constant_pad_nd: an input without elements has none to read")
+        empty = any(n == 0 for n in input.shape)
         changed = [d for d, (a, b) in enumerate(around) if (a, b) != (0, 0)]
         code = input.dtype.code
         given = [Number(f"before{d}", "i64", around[d][0]) for d in changed]
         reads = (Memory("input", code, tuple(input.shape), input.stride()), Number("value", number_value("value", value).dtype, value), *given)
 
         def body(at: At, sources: Any) -> tuple:
+            if empty:
+                return (cast(sources[1].value, code),)
             place, inside = list(at), const(True, "b1")
             for d, before in zip(changed, sources[2:], strict=True):
                 own, last = at[d] - before.value, sources[0].shape[d] - ONE
@@ -75,42 +70,25 @@ class ConstantPad(OpDefinition):
                 place[d] = max_(min_(own, last), ZERO)       # read even where it is not used
             return (select(inside, sources[0][tuple(place)], cast(sources[1].value, code)),)
 
-        return Lowered(self.spec.name, (self.spec.name, tuple(changed)), shape, shape, (code,), reads, body, aligned=False)
-
-    def plan(self, args):
-        input, pad, value = args
-        around, shape = self.settled(input, pad)
         channels = input.ndim in (4, 5) and input._is_channels_last() and prefers_channels_last(input)
-        strides = channels_last_strides(shape) if channels else contiguous_strides(shape)
-        slots = [("new", input.dtype, shape, strides if channels else None, 0, 0)]
-        device = input.device
-        if device.type == "meta" or 0 in shape:
-            return _C.Plan(1, device, slots, [])
-        check_memory(shape, input.dtype, device)   # before offsets that do not fit
-        steps = [self.fill(input, value, product(shape))] if any(a > 0 or b > 0 for a, b in around) else []
-        kept, skipped = [], 0
-        for d, (a, b) in enumerate(around):
-            low, high = max(0, -a), input.shape[d] - max(0, -b)
-            skipped += low * input.stride(d)
-            kept.append(max(0, high - low))
-        start = sum(s * max(a, 0) for s, (a, _) in zip(strides, around, strict=True))
-        item = input.itemsize
-        steps += copy_steps(device, input, (0, skipped * item), (1, start * item), strides, sizes=kept)
-        return _C.Plan(1, device, slots, steps)
-
-    def fill(self, input: Any, value: Any, count: int) -> tuple:
-        """The step that writes `value` everywhere."""
-        params, values = [], []
-        made = number("value", value, params, values)
-        key = (input.dtype.code, type(value), input.device.type)
-        kernel = self.kernels.get(key)
-        if kernel is None:
-            nest = Nest("fill", operands([], [input.dtype.code]), tuple(params), rows(Store(0, var("i"), cast(made, input.dtype.code)), vector=True))
-            kernel = self.kernels[key] = as_step(compile_for(input.device, nest))
-        return (kernel, [1], values, count, GRAIN, -1)
+        return Lowered(
+            self.spec.name, (self.spec.name, tuple(changed), empty), shape, shape, (code,), reads, body, aligned=False,
+            pieces=(shown(input, around),), background=1 if any(a > 0 or b > 0 for a, b in around) else None,
+            layout=channels_last_strides(shape) if channels else None,
+        )  # fmt: skip
 
     def vjp(self, g, pad):
         return {"input": find_op("constant_pad_nd")(g, [-n for n in pad], 0)}
+
+
+def shown(input: Any, around: Sequence[tuple[int, int]]) -> Piece:
+    """The part of the input that is seen inside its padding."""
+    sizes, skipped = [], 0
+    for d, (a, b) in enumerate(around):
+        low, high = max(0, -a), input.shape[d] - max(0, -b)
+        skipped += low * input.stride(d)
+        sizes.append(max(0, high - low))
+    return Piece(0, tuple([max(a, 0) for a, _ in around]), tuple(sizes), tuple(input.stride()), skipped)
 
 
 class Pad(Composite):

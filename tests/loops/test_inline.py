@@ -194,7 +194,9 @@ def test_moved_elements(name, is_list, args):
 
 def test_pieces_without_elements_add_nothing():
     x, empty = R.randn(2, 3), R.randn(0)
-    same(run(lowered("cat", [empty, x, x[:0], x], 0), x, x), R.cat([x, x]))
+    pieces = [empty, x, x[:0], x]
+    same(run(lowered("cat", pieces, 0), *pieces), R.cat([x, x]))
+    same(run(lowered("cat", pieces, 0).but(pieces=None), *pieces), R.cat([x, x]))
 
 
 def test_what_takes_two_loops_is_refused_with_a_reason():

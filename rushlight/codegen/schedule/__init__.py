@@ -21,7 +21,7 @@ def schedule(lowered: Lowered, target: str = "cpu") -> Schedule:
     words = shown_words()
     if "lowered" in words:
         show("lowered", lowered.name, show_lowered(lowered))
-    made = SCHEDULERS.get(target, cpu.schedule)(lowered)
+    made = SCHEDULERS[target](lowered) if target in SCHEDULERS else cpu.schedule(lowered, library=False)
     if "schedule" in words:
         show("schedule", lowered.name, str(made))
     return made

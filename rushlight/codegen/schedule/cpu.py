@@ -1,6 +1,6 @@
 """Schedules for CPUs: which loops, in which order, in vectors of what, divided among threads how.
 
-Enters: a `Lowered`. Leaves: a `Schedule`. What each form of op becomes is in cpu_fold.py, cpu_loops.py and cpu_walk.py; the limits they
+Enters: a `Lowered`. Leaves: a `Schedule`. What each form of op becomes is in cpu_fold.py, cpu_loops.py, cpu_pieces.py and cpu_walk.py; the limits they
 go by are in launch.py.
 """
 
@@ -9,12 +9,15 @@ from __future__ import annotations
 from ...loops.lowered import Lowered
 from .cpu_fold import schedule_fold
 from .cpu_loops import schedule_gather, schedule_points, schedule_scatter
+from .cpu_pieces import schedule_pieces
 from .cpu_walk import schedule_walk
 from .launch import Schedule
 
 
-def schedule(lowered: Lowered) -> Schedule:
-    """How a CPU runs an op."""
+def schedule(lowered: Lowered, library: bool = True) -> Schedule:
+    """How a CPU runs an op; `library`: kernels that are no nests, and what suits this machine's threads, may serve too."""
+    if lowered.pieces is not None:
+        return schedule_pieces(lowered, library)
     if lowered.folding is not None:
         return schedule_fold(lowered)
     if lowered.walk is not None:

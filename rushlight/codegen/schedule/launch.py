@@ -21,14 +21,21 @@ ENOUGH_ROWS = 16         # iterations that threads can share: more outputs may l
 SCAN_CHUNK = 65536       # elements of a long row that one thread walks at a time
 CHECK_BLOCK = 4096       # positions whose indices are checked before any is used: they stay in the nearest cache
 SUM_ROWS = 256           # rows whose column sums one chunk keeps
+MOST_JOINED = 8          # tensors one kernel reads side by side
+JOINED_FROM = 1 << 16    # elements from which on a kernel that writes several boxes pays
+SMALLEST_PIECE = 1 << 10   # elements; smaller parts of a box are not worth cutting
 
 
 class Launch(Record):
-    """One kernel call: `operands` numbers the reads from memory, then the results, then the temporaries."""
+    """One kernel call: `operands` numbers the reads from memory, then the results, then the temporaries.
+
+    An operand may be a pair, with the bytes before its first element. What makes the nest may answer with a library kernel
+    instead: something with `params` and `compiled`.
+    """
 
     key: tuple                       # equal keys, equal nests
-    nest: Callable[[], Nest]         # made when no kernel is known for the key
-    operands: tuple[int, ...]
+    nest: Callable[[], Nest | Any]   # made when no kernel is known for the key
+    operands: tuple[int | tuple[int, int], ...]
     params: tuple[int, ...]
     extent: int
     grain: int

@@ -5,23 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from rushlight import _C
 from rushlight.base.promotion import result_type_of
-from rushlight.loops.expr import cast, const, eq, load, lt, max_, min_, select, var
-from rushlight.loops.lowered import ONE, At, Lowered, Memory
-from rushlight.loops.nest import For, Nest, Store, operands, rows
-from rushlight.op import Composite, Meta, find_op, wrap_dim
-from rushlight.op.definition import KIND_PLANNED, OpDefinition
-from rushlight.op.indexed import ZERO, contiguous_strides, copy_steps
-from rushlight.op.pointwise import check_devices, compile_for, device_of
-from rushlight.op.reduction import GRAIN, as_step, product
+from rushlight.loops.expr import cast, const, eq, lt, max_, min_, select
+from rushlight.loops.lowered import ONE, ZERO, At, Lowered, Memory, Piece
+from rushlight.op import Composite, Loops, Meta, find_op, wrap_dim
+from rushlight.op.pointwise import check_devices
 from rushlight.ops.copy import ordered_strides, prefers_channels_last
 from rushlight.ops.reduction.restore import as_dtype
-
-MOST_JOINED = 8          # tensors one kernel reads side by side
-JOINED_FROM = 1 << 16    # elements from which on a kernel of its own pays
-SMALLEST_PIECE = 1 << 10   # elements; smaller pieces are not worth cutting
-_join_kernels: dict[tuple, Any] = {}
 
 
 def joined_dtype(tensors: Sequence[Any]) -> Any:
@@ -30,14 +20,13 @@ def joined_dtype(tensors: Sequence[Any]) -> Any:
     return first if all(t.dtype is first for t in tensors) else result_type_of(tensors)
 
 
-class Cat(OpDefinition):
+class Cat(Loops):
     """Tensors one after another along `dim`. Empty 1-D tensors are skipped."""
 
     schema = "cat(Tensor[] tensors, int dim=0) -> Tensor"
     aliases = ("concat", "concatenate")
     method = False
     own_out = True
-    kind = KIND_PLANNED
     batch = "dim"
 
     def settled(self, args: tuple) -> tuple[list[tuple[int, Any]], int, Any, list[int]]:
@@ -67,37 +56,31 @@ class Cat(OpDefinition):
 
     def lower(self, args):
         real, dim, dtype, shape = self.settled(args)
-        pieces = [t for _, t in real if t.shape[dim] != 0]
-        reads = tuple([Memory(f"tensors{k}", t.dtype.code, tuple(t.shape), t.stride()) for k, t in enumerate(pieces)])
+        tensors = args[0]
+        order = slowest_first(tensors)
+        reads = tuple([Memory(f"tensors{k}", t.dtype.code, tuple(t.shape), t.stride()) for k, t in enumerate(tensors)])
+        pieces, start = [], 0
+        for k, t in real:
+            pieces.append(Piece(k, tuple([start if d == dim else 0 for d in range(len(shape))]), tuple(t.shape), tuple(t.stride())))
+            start = start + t.shape[dim]
+        used = [k for k, t in real if t.shape[dim] != 0]
 
         def body(at: At, sources: Any) -> tuple:
-            starts, end = [], ZERO
-            for source in sources:
+            starts, end, joined = [], ZERO, [sources[k] for k in used]
+            for source in joined:
                 starts.append(end)
                 end = end + source.shape[dim]
             value = None
-            for source, start in zip(reversed(sources), reversed(starts), strict=True):   # every piece is read, so at places it has
+            for source, start in zip(reversed(joined), reversed(starts), strict=True):   # every piece is read, so at places it has
                 place = max_(min_(at[dim] - start, source.shape[dim] - ONE), ZERO)
                 own = cast(source[at.replace(dim, place)], dtype.code)
                 value = own if value is None else select(lt(at[dim], start + source.shape[dim]), own, value)
             return (value,)
 
-        return Lowered("cat", ("cat", dim), tuple(shape), tuple(shape), (dtype.code,), reads, body, aligned=False)
-
-    def plan(self, args):
-        real, dim, dtype, shape = self.settled(args)
-        tensors, device = args[0], device_of(args)
-        order = slowest_first(tensors)
-        given = None if order is None else ordered_strides(shape, order[::-1])
-        strides, new = given or contiguous_strides(shape), ("new", dtype, tuple(shape), given, 0, 0)
-        steps, start, inputs = [], 0, len(tensors)
-        order = order or range(len(shape))
-        if side_by_side(real, order.index(dim), dtype, device, given is not None):
-            return _C.Plan(inputs, device, [new], [joined_rows(real, dim, order, inputs, shape, dtype, device)])
-        for k, t in real if device.type != "meta" else ():
-            steps += copy_steps(device, t, k, (inputs, start * strides[dim] * dtype.itemsize), strides, dtype)
-            start += t.shape[dim]
-        return _C.Plan(inputs, device, [new], steps)
+        return Lowered(
+            "cat", ("cat", dim, tuple(used)), tuple(shape), tuple(shape), (dtype.code,), reads, body, aligned=False, pieces=tuple(pieces),
+            layout=None if order is None else ordered_strides(shape, order[::-1]),
+        )  # fmt: skip
 
     def vjp(self, g, tensors: Meta, dim):
         real = [t for t in tensors if not is_skipped(t)]
@@ -121,83 +104,17 @@ def slowest_first(tensors: Sequence[Any]) -> tuple[int, ...] | None:
     return (0, *range(2, rank), 1)
 
 
-def side_by_side(real: Sequence[tuple[int, Any]], place: int, dtype: Any, device: Any, channels: bool) -> bool:
-    """Whether rows of the result are rows of the tensors one after another, worth writing in one go: memory then sees one
-    stream of writes instead of one per tensor. `place` is that of the dim in the order of memory, `channels` whether those are last."""
-    if not place or device.type != "cpu" or not 2 <= len(real) <= MOST_JOINED:
-        return False
-    return all(t.dtype is dtype and (t._is_channels_last() if channels else t._is_contiguous()) and t.numel() for _, t in real) and sum(t.numel() for _, t in real) >= JOINED_FROM
-
-
-def joined_rows(real: Sequence[tuple[int, Any]], dim: int, order: Sequence[int], inputs: int, shape: Sequence[int], dtype: Any, device: Any) -> tuple:
-    """The step that writes the result row by row."""
-    key = (dtype.code, len(real), device.type)
-    kernel = _join_kernels.get(key)
-    if kernel is None:
-        kernel = _join_kernels[key] = as_step(compile_for(device, join_nest(dtype.code, len(real))))
-    place = order.index(dim)
-    lengths = [product(t.shape[d] for d in order[place:]) for _, t in real]
-    width = sum(lengths)
-    return (kernel, [*(k for k, _ in real), inputs], [width, *lengths], product(shape[d] for d in order[:place]), max(1, GRAIN // width), -1)
-
-
-def join_nest(code: str, count: int) -> Nest:
-    """Row i of the result: row i of every operand, end to end."""
-    i, start, body = var("i"), var("i") * var("width"), []
-    for k in range(count):
-        j, length = var(f"j{k}"), var(f"n{k}")
-        body.append(For(j.attr, ZERO, length, (Store(count, start + j, load(k, i * length + j, code)),), vector=True))
-        start = start + length
-    return Nest("join", operands([code] * count, [code]), ("width", *(f"n{k}" for k in range(count))), rows(*body))
-
-
-def chunks_of(tensors: Sequence[Any], dtype: Any, device: Any) -> int:
-    """Into how many equal pieces to cut tensors that are put one after another whole; 1 where one copy each serves as well.
-
-    A copy shared by the threads costs them a meeting: for many tensors of a few pages each, as images are, that shows.
-    One piece for each thread measured best; smaller ones are slower.
-    """
-    size = tensors[0].numel()
-    if device.type != "cpu" or len(tensors) < 4 or size * len(tensors) < JOINED_FROM or not all(t.dtype is dtype and t._is_contiguous() for t in tensors):
-        return 1
-    return next((count for count in range(_C.get_num_threads(), 1, -1) if size % count == 0 and size // count >= SMALLEST_PIECE), 1)
-
-
-def stacked_steps(tensors: Sequence[Any], chunks: int, dtype: Any, device: Any) -> list[tuple]:
-    """Steps that write tensors of one size one after another, some of them at a time, each cut into `chunks` pieces."""
-    size, inputs, steps = tensors[0].numel(), len(tensors), []
-    for first in range(0, inputs, MOST_JOINED):
-        count = min(MOST_JOINED, inputs - first)
-        key = (dtype.code, -count, device.type)
-        kernel = _join_kernels.get(key)
-        if kernel is None:
-            kernel = _join_kernels[key] = as_step(compile_for(device, stack_nest(dtype.code, count)))
-        target = (inputs, first * size * dtype.itemsize)
-        steps.append((kernel, [*range(first, first + count), target], [size, size // chunks], chunks, 1, -1))
-    return steps
-
-
-def stack_nest(code: str, count: int) -> Nest:
-    """Piece i of every operand, to its place in that operand's part of the result."""
-    i, size, piece, body = var("i"), var("size"), var("piece"), []
-    for k in range(count):
-        j = var(f"j{k}")
-        body.append(For(j.attr, ZERO, piece, (Store(count, size * k + i * piece + j, load(k, i * piece + j, code)),), vector=True))
-    return Nest("stack", operands([code] * count, [code]), ("size", "piece"), rows(*body))
-
-
 def is_skipped(t: Any) -> bool:
     """An empty 1-D tensor joins anything, adding nothing."""
     return len(t.shape) == 1 and t.shape[0] == 0
 
 
-class Stack(OpDefinition):
+class Stack(Loops):
     """Tensors of one shape along a new dim."""
 
     schema = "stack(Tensor[] tensors, int dim=0) -> Tensor"
     method = False
     own_out = True
-    kind = KIND_PLANNED
     batch = "new dim"
 
     def settled(self, args: tuple) -> tuple[int, Any, tuple[int, ...]]:
@@ -224,18 +141,11 @@ class Stack(OpDefinition):
                 value = own if value is None else select(eq(at[dim], const(k, "i64")), own, value)
             return (value,)
 
-        return Lowered("stack", ("stack", dim), shape, shape, (dtype.code,), reads, body, aligned=False)
-
-    def plan(self, args):
-        dim, dtype, shape = self.settled(args)
-        tensors, device, inputs = args[0], device_of(args), len(args[0])
-        strides = contiguous_strides(shape)
-        inside = (*strides[:dim], *strides[dim + 1 :])
-        chunks = chunks_of(tensors, dtype, device) if product(shape[:dim]) == 1 else 1
-        steps = stacked_steps(tensors, chunks, dtype, device) if chunks > 1 else []
-        for k, t in enumerate(tensors) if device.type != "meta" and not steps else ():
-            steps += copy_steps(device, t, k, (inputs, k * strides[dim] * dtype.itemsize), inside, dtype)
-        return _C.Plan(inputs, device, [("new", dtype, shape, None, 0, 0)], steps)
+        pieces = []
+        for k, t in enumerate(args[0]):
+            start = tuple([k if d == dim else 0 for d in range(len(shape))])
+            pieces.append(Piece(k, start, (*shape[:dim], 1, *shape[dim + 1 :]), (*t.stride()[:dim], 0, *t.stride()[dim:])))
+        return Lowered("stack", ("stack", dim), shape, shape, (dtype.code,), reads, body, aligned=False, pieces=tuple(pieces))
 
     def vjp(self, g, tensors: Meta, dim):
         grads = []

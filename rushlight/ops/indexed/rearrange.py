@@ -8,36 +8,26 @@ from rushlight import _C
 from rushlight.base.shape import INTS, contiguous_format, or_one
 from rushlight.devices import default_device, handlers
 from rushlight.loops.expr import Value, const, eq, ge, le, lt, select
-from rushlight.loops.lowered import At, Lowered, Memory, Number
-from rushlight.op import Composite, Spec, find_op, wrap_dim, wrap_dims
-from rushlight.op.definition import KIND_PLANNED, OpDefinition
+from rushlight.loops.lowered import At, Lowered, Memory, Number, Piece
+from rushlight.op import Composite, Loops, Spec, find_op, wrap_dim, wrap_dims
+from rushlight.op.definition import OpDefinition
 from rushlight.op.factory import fresh
-from rushlight.op.indexed import Indexed, contiguous_strides, copy_steps
+from rushlight.op.indexed import Indexed
 from rushlight.op.memory import check_memory
 from rushlight.op.view import elements
 
 ZERO, ONE = const(0, "i64"), const(1, "i64")
 
 
-class Flip(OpDefinition):
+class Flip(Loops):
     """The elements in reverse order along `dims`: a copy that writes backwards."""
 
     batch = "dim"
     schema = "flip(Tensor input, int[] dims) -> Tensor"
-    kind = KIND_PLANNED
-
-    def plan(self, args):
-        input, dims = args[0], wrap_dims("flip", args[1], args[0].ndim)
-        shape = tuple(input.shape)
-        strides, start = list(contiguous_strides(shape)), 0
-        for d in dims if input.ndim else ():
-            start += strides[d] * max(0, shape[d] - 1)
-            strides[d] = -strides[d]
-        steps = [] if input.is_meta else copy_steps(input.device, input, 0, (1, start * input.itemsize), strides)
-        return _C.Plan(1, input.device, [("new", input.dtype, shape, None, 0, 0)], steps)
 
     def lower(self, args):
-        input, dims = args[0], wrap_dims("flip", args[1], args[0].ndim) if args[0].ndim else ()
+        input, dims = args[0], wrap_dims("flip", args[1], args[0].ndim)
+        dims = frozenset(dims if input.ndim else ())
 
         def turned(sizes: Any, strides: Any, offset: int) -> tuple:
             for d in dims:
@@ -45,7 +35,9 @@ class Flip(OpDefinition):
             return tuple(sizes), tuple([-s if d in dims else s for d, s in enumerate(strides)]), offset
 
         sizes, strides, start = turned(input.shape, input.stride(), 0)
-        return elements("flip", Memory("input", input.dtype.code, sizes, strides, tuple(range(input.ndim)), start), turned)
+        whole = Piece(0, (0,) * len(sizes), sizes, tuple(input.stride()), -start, dims)
+        memory = Memory("input", input.dtype.code, sizes, strides, tuple(range(input.ndim)), start)
+        return elements("flip", memory, turned).but(pieces=(whole,))
 
     def vjp(self, g, dims):
         return {"input": g.flip(dims)}
@@ -94,39 +86,30 @@ class Rot90(Composite):
         return input.flip(a).transpose(a, b) if turns == 3 else input.clone()
 
 
-class RollDim(OpDefinition):
-    """The elements moved by `shift` along one dim, around the end: two copies."""
+class RollDim(Loops):
+    """The elements moved by `shift` along one dim, around the end: two boxes that change places."""
 
     batch = "dim"
     schema = "_roll(Tensor input, int shift, int dim) -> Tensor"
     function = method = False
     out = False
-    kind = KIND_PLANNED
-
-    def plan(self, args):
-        input, shift, dim = args
-        shape, size = tuple(input.shape), input.itemsize
-        dim = wrap_dim("roll", dim, input.ndim)
-        shift %= max(1, shape[dim])
-        stride, out_stride = input.stride()[dim] * size, contiguous_strides(shape)[dim] * size
-        kept = shape[dim] - shift
-        steps = []
-        if not input.is_meta:
-            for start, length, target in ((0, kept, shift), (kept, shift, 0)):
-                part = input.narrow(dim, start, length)
-                steps += copy_steps(input.device, part, (0, start * stride), (1, target * out_stride), contiguous_strides(shape))
-        return _C.Plan(1, input.device, [("new", input.dtype, shape, None, 0, 0)], steps)
 
     def lower(self, args):
-        input, shift, dim = args[0], args[1], wrap_dim("roll", args[2], args[0].ndim)
-        shape = tuple(input.shape)
-        reads = (Memory("input", input.dtype.code, shape, input.stride()), Number("shift", "i64", shift % or_one(shape[dim])))
+        input, dim = args[0], wrap_dim("roll", args[2], args[0].ndim)
+        shape, strides = tuple(input.shape), tuple(input.stride())
+        shift = args[1] % or_one(shape[dim])
+        reads = (Memory("input", input.dtype.code, shape, strides), Number("shift", "i64", shift))
+        pieces = []
+        for first, length, target in ((0, shape[dim] - shift, shift), (shape[dim] - shift, shift, 0)):
+            start, sizes = [0] * len(shape), list(shape)
+            start[dim], sizes[dim] = target, length
+            pieces.append(Piece(0, tuple(start), tuple(sizes), strides, first * strides[dim]))
 
         def body(at: At, sources: Any) -> tuple:
             place = at[dim] - sources[1].value
             return (sources[0][at.replace(dim, select(lt(place, ZERO), place + sources[0].shape[dim], place))],)
 
-        return Lowered("roll", ("roll", dim), shape, shape, (input.dtype.code,), reads, body, aligned=False)
+        return Lowered("roll", ("roll", dim), shape, shape, (input.dtype.code,), reads, body, aligned=False, pieces=tuple(pieces))
 
     def vjp(self, g, shift, dim):
         return {"input": find_op("_roll")(g, -shift, dim)}

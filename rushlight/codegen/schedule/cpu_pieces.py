@@ -1,0 +1,215 @@
+"""CPU schedules of ops that only move elements: boxes of tensors to boxes of the results.
+
+Enters: a Lowered with `pieces`. Leaves: a launch that writes the background, if there is one, and copies of the boxes: ranges
+joined where memory allows it, the last in vectors, rows turned into columns by a kernel of its own. Boxes that lie end to end
+go together where that spares memory a stream of writes, or threads a meeting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ...loops.expr import cast, const, idiv, irem, load, var
+from ...loops.inline import row_major
+from ...loops.lowered import Lowered, Piece, number_value
+from ...loops.nest import For, Nest, Store, operands, rows
+from ..primitives import SIZE
+from ..transpose import ROWS, Transpose
+from .cpu_loops import unrolled
+from .launch import (
+    GRAIN,
+    JOINED_FROM,
+    MOST_JOINED,
+    SMALLEST_PIECE,
+    Launch,
+    Schedule,
+    grain_of,
+    number_bits,
+    number_names,
+    product,
+)
+
+ZERO = const(0, "i64")
+
+
+def schedule_pieces(lowered: Lowered, library: bool) -> Schedule:
+    """The launches; `library`: kernels that are no nests may serve too."""
+    if any(n == 0 for n in lowered.shape):
+        return Schedule(())
+    layout = lowered.layout or row_major(lowered.shape)
+    pieces = [p for p in lowered.pieces if all(n != 0 for n in p.sizes)]
+    launches = [] if lowered.background is None else [background(lowered)]
+    together = end_to_end(lowered, pieces, layout) if library else None
+    if together is not None:
+        return Schedule((*launches, *together))
+    code, out = lowered.outs[0], len(lowered.memories)
+    for p in pieces:
+        axes = boxed(p, layout)
+        start = sum([i * s for i, s in zip(p.start, layout, strict=True)])
+        start += sum([(p.sizes[d] - 1) * layout[d] for d in p.backwards])
+        source = lowered.memories[p.memory].code
+        places = ((p.memory, p.offset * SIZE[source]), (out, start * SIZE[code]))
+        launches.append(copy_launch(source, code, axes, places, library))
+    return Schedule(tuple(launches))
+
+
+def background(lowered: Lowered) -> Launch:
+    """The launch that writes one number everywhere."""
+    number, code = lowered.reads[lowered.background], lowered.outs[0]
+    params = number_names(number.name, number.value)
+
+    def nest() -> Nest:
+        made = cast(cast(number_value(number.name, number.value), number.code), code)
+        return Nest("fill", operands([], [code]), tuple(params), rows(Store(0, var("i"), made), vector=True))
+
+    key = ("fill", code, number.code, type(number.value))
+    return Launch(key, nest, (len(lowered.memories),), tuple(number_bits(number.value)), product(lowered.shape), GRAIN)
+
+
+# --- one box --------------------------------------------------------------------------------------------------------------
+
+
+def boxed(piece: Piece, layout: Sequence[int]) -> list[list[int]]:
+    """[size, stride in the tensor, stride in the result] of every loop, outermost first, joined where both allow it."""
+    steps = [-s if d in piece.backwards else s for d, s in enumerate(layout)]
+    return joined_axes(zip(piece.sizes, piece.strides, steps, strict=True))
+
+
+def joined_axes(axes: Any) -> list[list[int]]:
+    """The loops of a copy, neighbours that are one loop joined."""
+    joined: list[list[int]] = []
+    for n, s, o in axes:
+        if n == 1:
+            continue
+        if joined and joined[-1][1] == n * s and joined[-1][2] == n * o:
+            joined[-1] = [joined[-1][0] * n, s, o]
+        else:
+            joined.append([n, s, o])
+    return joined or [[1, 0, 0]]
+
+
+def copy_launch(source: str, target: str, axes: list[list[int]], places: tuple, library: bool) -> Launch:
+    """The copy of one box from the first of `places` to the second."""
+    if library and source == target and (turned := transposing_launch(axes, SIZE[source], places)):
+        return turned
+    backwards = axes[-1][1:] == [1, -1]
+    params = [a[0] for a in axes] + [a[1] for a in axes] + [a[2] for a in axes]
+    inner, numel, rank = axes[-1][0], product(a[0] for a in axes), len(axes)
+    extent, grain = (numel, GRAIN) if rank == 1 else (numel // inner, grain_of(inner))
+    return Launch(("copy", source, target, rank, backwards), lambda: copy_nest(source, target, rank, backwards), places, tuple(params), extent, grain)
+
+
+def transposing_launch(axes: list[list[int]], size: int, places: tuple) -> Launch | None:
+    """A copy in which another dim lies densely than in the source; None for other copies."""
+    dense = [k for k, a in enumerate(axes[:-1]) if a[1] == 1]
+    if size > 8 or len(axes) not in (2, 3) or axes[-1][1] == 1 or axes[-1][2] != 1 or len(dense) != 1:
+        return None
+    (rows_, row, _), (cols, _, out_row) = axes[-1], axes[dense[0]]
+    batch = next((a for k, a in enumerate(axes[:-1]) if k != dense[0]), [1, 0, 0])
+    if rows_ < ROWS or cols < 16:
+        return None
+    strips = -(-rows_ // ROWS)
+    params = (rows_, cols, row, out_row, strips, batch[1], batch[2])
+    return Launch(("transpose", size), lambda: Transpose(size), places, params, batch[0] * strips, grain_of(cols * ROWS))
+
+
+def copy_nest(source: str, target: str, rank: int, backwards: bool = False) -> Nest:
+    """Strided copy of any rank: outer dims flattened, the last one in vectors, or written backwards one by one."""
+    sizes, reads, stores = ([f"{p}{d}" for d in range(rank)] for p in "nso")
+    last = var("i" if rank == 1 else "j")
+    read, store = (last, -last) if backwards else (last * var(reads[-1]), last * var(stores[-1]))
+    item = var("i")
+    for d in range(rank - 2, -1, -1):
+        at = irem(item, var(sizes[d])) if d else item
+        read, store = read + at * var(reads[d]), store + at * var(stores[d])
+        item = idiv(item, var(sizes[d])) if d else item
+    move = Store(1, store, cast(load(0, read, source), target))
+    if rank == 1:
+        body = rows(move, vector=not backwards)
+    else:
+        inner = unrolled("j", ZERO, var(sizes[-1]), [move]) if backwards else [For("j", ZERO, var(sizes[-1]), (move,), vector=True)]
+        body = rows(*inner)
+    return Nest("copy", operands([source], [target]), (*sizes, *reads, *stores), body)
+
+
+# --- boxes end to end -------------------------------------------------------------------------------------------------------
+
+
+def end_to_end(lowered: Lowered, pieces: Sequence[Piece], layout: Sequence[int]) -> list[Launch] | None:
+    """Launches that write dense boxes side by side; None where each is copied by itself as well."""
+    code, shape = lowered.outs[0], lowered.shape
+    if len(pieces) < 2 or lowered.background is not None or any(lowered.memories[p.memory].code != code for p in pieces):
+        return None
+    dim = next((d for d in range(len(shape)) if any(p.start[d] != 0 for p in pieces[1:])), None)
+    sizes = [product(p.sizes) for p in pieces]
+    if dim is None or sum(sizes) < JOINED_FROM or not all(fits(p, dim, shape, layout) for p in pieces):
+        return None
+    outer = [d for d in range(len(shape)) if d != dim and layout[d] > layout[dim] and shape[d] != 1]
+    if outer:
+        return [side_by_side(lowered, pieces, product(shape[d] for d in outer))] if len(pieces) <= MOST_JOINED else None
+    return whole_pieces(lowered, pieces, sizes)
+
+
+def fits(piece: Piece, dim: int, shape: Sequence[int], layout: Sequence[int]) -> bool:
+    """Whether a box lies in memory as it will in the result, and is as large but along `dim`."""
+    if piece.backwards or any(n != m for d, (n, m) in enumerate(zip(piece.sizes, shape, strict=True)) if d != dim):
+        return False
+    order = sorted(range(len(shape)), key=lambda d: layout[d])
+    step = 1
+    for d in order:
+        if piece.sizes[d] != 1:
+            if piece.strides[d] != step:
+                return False
+            step = step * piece.sizes[d]
+    return True
+
+
+def side_by_side(lowered: Lowered, pieces: Sequence[Piece], count: int) -> Launch:
+    """Rows of the result are rows of the boxes one after another: memory sees one stream of writes instead of one per box."""
+    lengths = [product(p.sizes) // count for p in pieces]
+    code, width, number = lowered.outs[0], sum(lengths), len(pieces)
+    places = tuple([(p.memory, p.offset * SIZE[code]) for p in pieces])
+    return Launch(("join", code, number), lambda: join_nest(code, number), (*places, len(lowered.memories)), (width, *lengths), count, grain_of(width))
+
+
+def join_nest(code: str, count: int) -> Nest:
+    """Row i of the result: row i of every operand, end to end."""
+    i, start, body = var("i"), var("i") * var("width"), []
+    for k in range(count):
+        j, length = var(f"j{k}"), var(f"n{k}")
+        body.append(For(j.attr, ZERO, length, (Store(count, start + j, load(k, i * length + j, code)),), vector=True))
+        start = start + length
+    return Nest("join", operands([code] * count, [code]), ("width", *(f"n{k}" for k in range(count))), rows(*body))
+
+
+def whole_pieces(lowered: Lowered, pieces: Sequence[Piece], sizes: Sequence[int]) -> list[Launch] | None:
+    """Equal boxes put one after another whole, some of them at a time, each cut among the threads; None where one copy each serves as well.
+
+    A copy shared by the threads costs them a meeting: for many boxes of a few pages each, as images are, that shows.
+    One part for each thread measured best; smaller ones are slower.
+    """
+    from ..._C import get_num_threads  # noqa: PLC0415 - schedules for other machines need no core
+
+    size, code, out = sizes[0], lowered.outs[0], len(lowered.memories)
+    if len(pieces) < 4 or any(n != size for n in sizes):
+        return None
+    parts = next((n for n in range(get_num_threads(), 1, -1) if size % n == 0 and size // n >= SMALLEST_PIECE), 1)
+    if parts == 1:
+        return None
+    launches = []
+    for first in range(0, len(pieces), MOST_JOINED):
+        some = pieces[first : first + MOST_JOINED]
+        places = [(p.memory, p.offset * SIZE[code]) for p in some] + [(out, first * size * SIZE[code])]
+        count = len(some)
+        launches.append(Launch(("stack", code, count), lambda n=count: stack_nest(code, n), tuple(places), (size, size // parts), parts, 1))
+    return launches
+
+
+def stack_nest(code: str, count: int) -> Nest:
+    """Part i of every operand, to its place in that operand's share of the result."""
+    i, size, piece, body = var("i"), var("size"), var("piece"), []
+    for k in range(count):
+        j = var(f"j{k}")
+        body.append(For(j.attr, ZERO, piece, (Store(count, size * k + i * piece + j, load(k, i * piece + j, code)),), vector=True))
+    return Nest("stack", operands([code] * count, [code]), ("size", "piece"), rows(*body))
