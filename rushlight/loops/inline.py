@@ -30,7 +30,8 @@ def inline(consumer: Lowered, operand: int, producer: Lowered) -> Lowered:
         raise NotLowerable(f"{producer.name}: every element of its result depends on the loops before it")
     if consumer.on_error is not None and producer.on_error is not None:
         raise NotLowerable(f"{consumer.name}, {producer.name}: both check indices, and an error could not say whose")
-    consumer, producer = consumer.but(pieces=None), producer.but(pieces=None, layout=None)   # boxes were those of elements in memory
+    # Boxes, and what is said of all tensors read, were those of elements in memory.
+    consumer, producer = consumer.but(pieces=None, through=frozenset()), producer.but(pieces=None, through=frozenset(), layout=None)
     if producer.folding is not None:
         return with_epilogue(consumer, operand, producer)
     if consumer.view is not None:

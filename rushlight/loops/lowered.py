@@ -336,6 +336,7 @@ class Lowered(Record):
     `key` names the body: two Lowereds with equal keys and reads of equal types have the same one. Sizes are not in it.
     `aligned` bodies read every operand at the loop position itself and ask nothing else of it, so ranges may be joined
     and reordered. `view` is the rule of an op that only looks at other places: how it changes a layout (sizes, strides, offset).
+    A body with places of its own reads all tensors at position i of range d for dim d, and asks nothing else of it, where d is in `through`.
     `pieces` says of an op that only moves elements which boxes they move in; the number read as `background` is everywhere else.
     """
 
@@ -352,6 +353,7 @@ class Lowered(Record):
     scatter: Scatter | None = None
     view: Callable[[Sequence[int], Sequence[int], int], tuple] | None = None
     on_error: Callable[[int], None] | None = None     # raises for an index found out of range
+    through: frozenset[int] = frozenset()
     pieces: tuple[Piece, ...] | None = None
     background: int | None = None
     layout: tuple[int, ...] | None = None  # strides of the results, which are dense; None: row-major

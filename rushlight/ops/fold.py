@@ -11,9 +11,10 @@ from functools import cached_property
 from typing import Any
 
 from rushlight import _C
-from rushlight.loops.expr import cast, const, idiv, irem, load, lt, max_, min_, select, var
-from rushlight.loops.nest import For, If, Local, Nest, Statement, Store, operands, rows
-from rushlight.op import find_op
+from rushlight.loops.expr import cast, const, ge, idiv, le, load, lt, max_, min_, select, var
+from rushlight.loops.lowered import At, Lowered, Memory, Number
+from rushlight.loops.nest import For, Local, Nest, Statement, Store, operands, rows
+from rushlight.op import Loops, find_op
 from rushlight.op.batching import folded, leading
 from rushlight.op.definition import KIND_PLANNED, OpDefinition
 from rushlight.op.pointwise import compile_for, compute_code
@@ -64,7 +65,7 @@ class Columns(OpDefinition):
         return self.plan((input, *args))(input)
 
 
-class Unfold(Columns):
+class Unfold(Columns, Loops):
     """Every window of the image as one column."""
 
     schema = "im2col(Tensor input, int[2] kernel_size, int[2] dilation=1, int[2] padding=0, int[2] stride=1) -> Tensor"
@@ -72,25 +73,35 @@ class Unfold(Columns):
     function = True
     unbatched = 3
 
-    def plan(self, args):
+    def lower(self, args):
         input = args[0]
-        kernel, dilation, padding, stride = numbers = self.numbers(*args[1:])
+        kernel, dilation, padding, stride = self.numbers(*args[1:])
         if input.ndim not in (3, 4) or 0 in input.shape[-3:]:
             raise RuntimeError(f"unfold: expected an input with 3 dimensions, or 4 with a batch (which alone may be empty), got shape {list(input.shape)}")
-        if not input._is_contiguous():
-            return None
         size = tuple(input.shape[-2:])
         out = self.windows(size, kernel, dilation, padding, stride)
         if any(n < 1 for n in out):
             raise RuntimeError(f"unfold: an input of spatial size {list(size)} with kernel_size={list(kernel)}, dilation={list(dilation)}, padding={list(padding)} gives {out} blocks. Expected at least one each way.")
+        lead, code = tuple(input.shape[:-2]), input.dtype.code
         shape = (*input.shape[:-3], input.shape[-3] * product(kernel), product(out))
-        slots = [("new", input.dtype, shape, None, 0, 0)]
-        if input.is_meta or 0 in shape:
-            return _C.Plan(1, input.device, slots, [])
-        params = [*size, *out, *(n for own in numbers for n in own)]
-        extent = product(shape[:-1])
-        step = (self.kernel_for(input, unfold_nest), [0, 1], params, extent, max(1, GRAIN // product(out)), -1)
-        return _C.Plan(1, input.device, slots, [step])
+        given = [Number(f"{label}{d}", "i64", n[d]) for label, n in (("dilation", dilation), ("padding", padding)) for d in range(2)]
+        given.append(Number("stride0", "i64", stride[0]))
+        reads = (Memory("input", code, tuple(input.shape), input.stride()), *given)
+        step = int(stride[1])      # part of the code: neighbours in memory are read as vectors
+
+        def body(at: At, sources: Any) -> tuple:
+            dilated, padded, down = ([s.value for s in sources[a:b]] for a, b in ((1, 3), (3, 5), (5, 6)))
+            *front, ky, kx, y, x = at
+            places = (y * down[0] + ky * dilated[0] - padded[0], x * const(step, "i64") + kx * dilated[1] - padded[1])
+            inside, clamped = const(True, "b1"), []
+            for place, n in zip(places, sources[0].shape[-2:], strict=True):
+                inside = inside & ge(place, ZERO) & le(place, n - ONE)
+                clamped.append(max_(min_(place, n - ONE), ZERO))       # read even where it is padding
+            return (select(inside, sources[0][(*front, *clamped)], const(0, code)),)
+
+        ranges = (*lead, *kernel, *out)
+        through = frozenset(range(len(lead)))
+        return Lowered("unfold", ("unfold", step), ranges, shape, (code,), reads, body, aligned=False, through=through)
 
     def vjp(self, g, input: Any, kernel_size, dilation, padding, stride):
         return {"input": find_op("col2im")(g, tuple(input.shape[-2:]), kernel_size, dilation, padding, stride)}
@@ -142,29 +153,6 @@ def covered(d: int, tap: Any) -> list[Statement]:
         Local(f"first{d}", first), Local(f"low{d}", min_(low, var(f"out{d}"))),
         Local(f"high{d}", max_(min_(high, var(f"out{d}")), var(f"low{d}"))),
     ]  # fmt: skip
-
-
-def unfold_nest(code: str) -> Nest:
-    """A row of columns per iteration: one element of every window of one channel, zero where it is padding."""
-    kh, kw = var("kernel0"), var("kernel1")
-    head = [Local("kx", irem(var("i"), kw)), Local("rest", idiv(var("i"), kw)), Local("ky", irem(var("rest"), kh)), Local("plane", idiv(var("rest"), kh))]
-    zero = const(0, code)
-    target = (var("i") * var("out0") + var("y")) * var("out1")
-    source = (var("plane") * var("size0") + var("first0") + var("y") * var("stride0")) * var("size1") + var("first1")
-
-    def fill(name: str, low: Any, high: Any) -> For:
-        return For(name, low, high, (Store(1, target + var(name), zero),), vector=True)
-
-    inside = (
-        fill("a", ZERO, var("low1")),
-        For("x", var("low1"), var("high1"), (Store(1, target + var("x"), load(0, source + var("x") * var("stride1"), code)),), vector=True),
-        fill("b", var("high1"), var("out1")),
-    )
-    within = lt(var("y"), var("low0"))
-    beyond = lt(var("y"), var("high0"))
-    row = If(within, (fill("c", ZERO, var("out1")),), (If(beyond, inside, (fill("e", ZERO, var("out1")),)),))
-    body = [*head, *covered(0, var("ky")), *covered(1, var("kx")), For("y", ZERO, var("out0"), (row,))]
-    return Nest("unfold", operands([code], [code]), SIZES, rows(*body))
 
 
 def fold_nest(code: str) -> Nest:

@@ -12,12 +12,11 @@ from functools import cached_property
 from typing import Any
 
 from rushlight import _C
-from rushlight.loops.expr import cast, const, ge, idiv, le, load, max_, min_, select, var
+from rushlight.loops.expr import Value, cast, const, ge, idiv, irem, le, load, lt, max_, min_, select, var
 from rushlight.loops.lowered import At, Lowered, Memory, Number, Piece, number_value
 from rushlight.loops.nest import Assign, For, Local, Nest, Statement, Store, operands, rows
 from rushlight.op import Composite, Loops, find_op
 from rushlight.op.definition import KIND_PLANNED, OpDefinition
-from rushlight.op.memory import check_memory
 from rushlight.op.pointwise import compile_for, compute_code
 from rushlight.op.reduction import GRAIN, as_step, product
 
@@ -73,8 +72,8 @@ class ConstantPad(Loops):
         channels = input.ndim in (4, 5) and input._is_channels_last() and prefers_channels_last(input)
         return Lowered(
             self.spec.name, (self.spec.name, tuple(changed), empty), shape, shape, (code,), reads, body, aligned=False,
-            pieces=(shown(input, around),), background=1 if any(a > 0 or b > 0 for a, b in around) else None,
-            layout=channels_last_strides(shape) if channels else None,
+            through=frozenset(range(input.ndim)).difference(changed), pieces=(shown(input, around),),
+            background=1 if any(a > 0 or b > 0 for a, b in around) else None, layout=channels_last_strides(shape) if channels else None,
         )  # fmt: skip
 
     def vjp(self, g, pad):
@@ -202,53 +201,53 @@ def dtype_for(code: str) -> Any:
     return next(d for d in vars(_C).values() if isinstance(d, _C.dtype) and d.code == code)
 
 
-class PadByIndex(_ByIndex):
+class PadByIndex(Loops):
     """Every output position shows the input position its mode says."""
 
     schema = "_pad_by_index(Tensor input, int[] pad, str mode) -> Tensor"
+    function = method = out = False
+    batch = "leading"
 
-    def plan(self, args):
+    def lower(self, args):
         input, pad, mode = args
-        count = len(pad) // 2
-        if not is_dense(input, count):
-            return None
-        around = amounts(pad, count)
-        space = input.shape[input.ndim - count :]
-        targets = [n + a + b for n, (a, b) in zip(space, around, strict=True)]
-        if input.device.type == "meta" or 0 in targets:
-            return self.shaped(input, space, targets)
-        check_memory((*input.shape[: input.ndim - count], *targets), input.dtype, input.device)   # before tables of these lengths
-        tables = [sources(mode, n, a, b) for n, (a, b) in zip(space, around, strict=True)]
-        low, high = middle(space[-1], *around[-1])
-        return self.shaped(input, space, targets, [integers(t) for t in tables], (low, max(low, high), around[-1][0]))
+        around = amounts(pad, input.ndim)
+        shape = tuple([n + a + b for n, (a, b) in zip(input.shape, around, strict=True)])
+        changed = [d for d, (a, b) in enumerate(around) if (a, b) != (0, 0)]
+        cut = tuple([min(around[d]) < 0 for d in changed])
+        given = [Number(f"{label}{d}", "i64", n) for d in changed for label, n in zip(("before", "after"), around[d], strict=True)]
+        reads = (Memory("input", input.dtype.code, tuple(input.shape), input.stride()), *given)
 
-    def build(self, code: str, count: int, channels: bool) -> Nest:
-        """Rows of the output: edges through the table, the middle copied; or pixels with channels as lanes."""
-        last, out = count - 1, 1 + count
-        targets = [f"n{d}" for d in range(count)]
-        params = [name for d in range(count) for name in (f"n{d}", f"m{d}")]
-        dims = range(count if channels else last)
-        place = var("o.rest")
-        for d in dims:
-            place = place * var(f"m{d}") + load(1 + d, var(f"o{d}"), "i64")
-        body: list[Statement] = [*unravel(var("i"), targets if channels else targets[:-1], "o"), Local("source", place)]
-        signature = operands([code, *["i64"] * count], [code])
-        if channels:
-            x = load(0, var("source") * var("channels") + var("c"), code)
-            body.append(For("c", ZERO, var("channels"), (Store(out, var("i") * var("channels") + var("c"), x),), vector=True))
-            return Nest("pad_channels", signature, (*params, "channels"), rows(*body))
-        row, target = var("source") * var(f"m{last}"), var("i") * var(f"n{last}")
+        def body(at: At, sources: Any) -> tuple:
+            place = list(at)
+            for k, d in enumerate(changed):
+                before, after = (s.value for s in sources[1 + 2 * k : 3 + 2 * k])
+                place[d] = shown_place(mode, at[d] - before, sources[0].shape[d], before, after, cut[k])
+            return (sources[0][tuple(place)],)
 
-        def edge(name: str, low: Any, high: Any) -> For:
-            return For(name, low, high, (Store(out, target + var(name), load(0, row + load(1 + last, var(name), "i64"), code)),))
-
-        whole = For("w", var("low"), var("high"), (Store(out, target + var("w"), load(0, row + var("w") - var("before"), code)),), vector=True)
-        body += [edge("a", ZERO, var("low")), whole, edge("b", var("high"), var(f"n{last}"))]
-        return Nest("pad_rows", signature, (*params, "low", "high", "before"), rows(*body))
+        channels = len(pad) > 2 and input.ndim == len(pad) // 2 + 2 and prefers_channels_last(input)
+        return Lowered(
+            self.spec.name, (self.spec.name, mode, tuple(changed), cut), shape, shape, (input.dtype.code,), reads, body, aligned=False,
+            through=frozenset(range(input.ndim)).difference(changed), layout=channels_last_strides(shape) if channels else None,
+        )  # fmt: skip
 
     def vjp(self, g, input: Any, pad, mode):
         space = input.shape[input.ndim - len(pad) // 2 :]
         return {"input": find_op("_pad_by_index_backward")(g, pad, mode, space)}
+
+
+def shown_place(mode: str, at: Value, size: Value, before: Value, after: Value, cut: bool) -> Value:
+    """The input position that position `at`, counted from the input's first, shows: `sources`, for one of them."""
+    last = size - ONE
+    if mode == REPLICATE:
+        return max_(min_(at, last), ZERO)
+    if mode == REFLECT:
+        return select(lt(at, ZERO), -at, select(le(at, last), at, 2 * last - at))
+    if not cut:          # wraps around once
+        return select(lt(at, ZERO), at + size, select(le(at, last), at, at - size))
+    first = max_(-before, ZERO)      # what was cut off does not come back on the other side
+    kept = max_(size - first - max_(-after, ZERO), ONE)
+    own = at - first
+    return min_(first + select(ge(own, ZERO), irem(own, kept), irem(kept - ONE + irem(own + ONE, kept), kept)), last)
 
 
 class PadByIndexBackward(_ByIndex):

@@ -9,14 +9,14 @@ from __future__ import annotations
 from ...loops.lowered import Lowered
 from .cpu_fold import schedule_fold
 from .cpu_loops import schedule_gather, schedule_points, schedule_scatter
-from .cpu_pieces import schedule_pieces
+from .cpu_pieces import moves_in_boxes, schedule_pieces
 from .cpu_walk import schedule_walk
 from .launch import Schedule
 
 
 def schedule(lowered: Lowered, library: bool = True) -> Schedule:
     """How a CPU runs an op; `library`: kernels that are no nests, and what suits this machine's threads, may serve too."""
-    if lowered.pieces is not None:
+    if lowered.pieces is not None and moves_in_boxes(lowered):
         return schedule_pieces(lowered, library)
     if lowered.folding is not None:
         return schedule_fold(lowered)

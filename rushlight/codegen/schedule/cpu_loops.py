@@ -26,11 +26,25 @@ from ...loops.lowered import (
     number_value,
 )
 from ...loops.nest import Check, For, If, Nest, Statement, Store, operands, pointwise_nest, reduction, rows
+from ...loops.record import Record
+from ...loops.split import split_loop, splits
 from .cpu_fold import Axis, coalesce, given_bits, given_names, locate, sources_of
-from .launch import CHECK_BLOCK, GRAIN, Launch, Schedule, Temp, grain_of, names, number_bits, number_names, product
+from .launch import (
+    CHECK_BLOCK,
+    ENOUGH_ROWS,
+    GRAIN,
+    Launch,
+    Schedule,
+    Temp,
+    grain_of,
+    names,
+    number_bits,
+    number_names,
+    product,
+)
 
 ZERO = const(0, "i64")
-_checked: dict[tuple, bool] = {}      # by key: whether a nest checks indices, which only its body can tell
+_forms: dict[tuple, tuple[bool, bool]] = {}      # by key: what only a body can tell of a nest, see nest_with_form
 
 
 # --- aligned ------------------------------------------------------------------------------------------------------------
@@ -117,55 +131,87 @@ def add_geometry(name: str, sizes: Sequence[int], strides: Sequence[int], kinds:
             values.append(strides[d])
 
 
+class Loop(Record):
+    """One loop of a gather: the ranges it runs through as one, slowest first, and its size."""
+
+    ranges: tuple[int, ...]
+    size: int
+
+
 def schedule_gather(lowered: Lowered) -> Schedule:
     """A body with places of its own: outer loop over all ranges but the last, vector loop over that."""
-    shape = lowered.ranges
-    if any(n == 0 for n in shape):
+    if any(n == 0 for n in lowered.ranges):
         return Schedule(())
-    bound = Bound(lowered)
-    ones = tuple([n == 1 for n in shape])
-    key = ("gather", lowered.key, bound.key, ones, lowered.outs)
-    made = nest_with_checks(key, lambda: gather_nest(lowered, bound, ones))
-    checked = _checked[key]
-    inputs, outs = len(bound.codes), len(lowered.outs)
-    loops = [n for n in shape if n != 1]
-    inner = loops[-1] if len(loops) > 1 else 1
-    extent = product(loops[:-1]) if len(loops) > 1 else product(loops)
-    params = [*bound.values, *(loops if len(loops) > 1 else (extent,) if checked else ())]
-    if checked and len(loops) <= 1:
-        extent, inner = -(-extent // CHECK_BLOCK), CHECK_BLOCK
+    bound, loops = Bound(lowered), gather_loops(lowered)
+    ranges = tuple([loop.ranges for loop in loops])
+    # Where threads have enough to share, rows lie inside an iteration, and their positions need no division.
+    inside = len(loops) > 2 and product(loop.size for loop in loops[:-2]) >= ENOUGH_ROWS
+    key = ("gather", lowered.key, bound.key, ranges, inside, lowered.outs)
+    made = nest_with_form(key, lambda: gather_nest(lowered, bound, ranges, inside))
+    checked, blocked = _forms[key]
+    inputs, outs, sizes = len(bound.codes), len(lowered.outs), [loop.size for loop in loops]
+    numel = product(sizes)
+    inner = product(sizes[-2:]) if inside else sizes[-1] if len(sizes) > 1 else 1
+    extent = numel // inner
+    params = [*bound.values, *(sizes if len(sizes) > 1 else (numel,) if blocked else ())]
+    if blocked:
+        extent, inner = -(-numel // CHECK_BLOCK), CHECK_BLOCK
     cell = inputs + outs if checked else -1
     operand_numbers = (*range(inputs + outs), *([cell] if checked else []))
     return Schedule((Launch(key, made, operand_numbers, tuple(params), extent, grain_of(inner), cell),), (Temp("i64", (1,)),) if checked else ())
 
 
-def nest_with_checks(key: tuple, make: Any) -> Any:
-    """What makes the nest, made already where nobody knows yet whether it has checks."""
-    if key in _checked:
+def gather_loops(lowered: Lowered) -> list[Loop]:
+    """The loops in the order of the result's memory; ranges that every tensor is read along as they come are joined."""
+    rank, layout = len(lowered.ranges), lowered.layout
+    order = range(rank) if layout is None else sorted(range(rank), key=lambda d: -layout[d])
+    loops: list[Loop] = []
+    for d in order:
+        n = lowered.ranges[d]
+        if n == 1:
+            continue
+        before = loops[-1] if loops else None
+        if before is not None and d in lowered.through and lowered.through.issuperset(before.ranges):
+            last = before.ranges[-1]
+            if all(m.strides[last] == n * m.strides[d] for m in lowered.memories):
+                loops[-1] = Loop((*before.ranges, d), before.size * n)
+                continue
+        loops.append(Loop((d,), n))
+    return loops
+
+
+def nest_with_form(key: tuple, make: Any) -> Any:
+    """What makes the nest, made already where nobody knows its form yet: whether it checks indices, and whether one range goes in blocks."""
+    if key in _forms:
         return lambda: make()[0]
-    nest, _checked[key] = make()
+    nest, *form = make()
+    _forms[key] = tuple(form)
     return lambda: nest
 
 
-def gather_nest(lowered: Lowered, bound: Bound, ones: tuple[bool, ...]) -> tuple[Nest, bool]:
-    """The kernel, and whether it checks indices."""
-    dims = [d for d, one in enumerate(ones) if not one]
+def gather_nest(lowered: Lowered, bound: Bound, ranges: tuple[tuple[int, ...], ...], inside: bool) -> tuple[Nest, bool, bool]:
+    """The kernel, and its form."""
+    dims = [own[-1] for own in ranges]       # the last range of a loop stands for all of them
     sizes = [f"out.n{d}" for d in dims]
     item, position = var("i"), {}
     flat = len(dims) <= 1
-    for d in reversed(dims[:-1]):
+    if inside:
+        position[dims[-2]] = var("r")
+    outer = dims[: -2 if inside else -1]
+    for d in reversed(outer):
         n = var(f"out.n{d}")
-        first = d == dims[0]
+        first = d == outer[0]
         position[d] = item if first else irem(item, n)
         item = item if first else idiv(item, n)
 
     def traced(last: Value) -> tuple[list[Value], list]:
-        at = At({**position, **({dims[-1]: last} if dims else {})}.get(d, ZERO) for d in range(len(ones)))
+        at = At({**position, **({dims[-1]: last} if dims else {})}.get(d, ZERO) for d in range(len(lowered.ranges)))
         at.checks = []
         return [cast(v, code) for v, code in zip(lowered.body(at, bound.sources), lowered.outs, strict=True)], at.checks
 
     values, found = traced(var("j"))
-    if flat and not found:   # nothing to check: the outer loop itself runs in vectors
+    blocked = flat and (bool(found) or (bool(dims) and splits("j", values)))
+    if flat and not blocked:   # nothing to check: the outer loop itself runs in vectors
         values, found = traced(var("i"))
     inputs = bound.codes
     checks = [Check(condition, len(inputs) + len(values), shown) for condition, shown in found]
@@ -173,25 +219,27 @@ def gather_nest(lowered: Lowered, bound: Bound, ones: tuple[bool, ...]) -> tuple
     def stores(at: Value) -> list[Store]:
         return [Store(len(inputs) + k, at, value) for k, value in enumerate(values)]
 
-    if flat and not checks:
+    if flat and not blocked:
         body = rows(*stores(var("i")), vector=True)
     elif flat:
         first = var("i") * const(CHECK_BLOCK, "i64")
         last = min_(first + const(CHECK_BLOCK, "i64"), var("numel"))
         body = rows(*checked_loop("j", first, last, checks, stores(var("j"))))
     else:
-        inside = [c for c in checks if depends(c, "j")]
-        before = [c for c in checks if c not in inside]
-        body = rows(*before, *checked_loop("j", ZERO, var(sizes[-1]), inside, stores(var("i") * var(sizes[-1]) + var("j"))))
+        row = var("i") * var(sizes[-2]) + var("r") if inside else var("i")
+        along = [c for c in checks if depends(c, "j")]
+        before = [c for c in checks if c not in along]
+        line = [*before, *checked_loop("j", ZERO, var(sizes[-1]), along, stores(row * var(sizes[-1]) + var("j")))]
+        body = rows(For("r", ZERO, var(sizes[-2]), tuple(line))) if inside else rows(*line)
     made = operands(inputs, lowered.outs, ["i64"] if checks else [])
-    own = () if flat and not checks else ("numel",) if flat else sizes
-    return Nest(lowered.name, made, (*bound.params, *own), body), bool(checks)
+    own = ("numel",) if blocked else () if flat else sizes
+    return Nest(lowered.name, made, (*bound.params, *own), body), bool(checks), blocked
 
 
 def checked_loop(name: str, start: Value, stop: Value, checks: Sequence[Check], body: Sequence[Store]) -> list[Statement]:
     """A loop over computed places. All places are looked at first, in vectors; then no step has to test its own."""
     if not checks:
-        return [For(name, start, stop, tuple(body), vector=True)]
+        return split_loop(name, start, stop, body)
     sign = ZERO
     for check in checks:
         sign = or_(sign, check.condition.args[0])   # `bounded` made it: negative where the check fails
@@ -227,7 +275,7 @@ def schedule_scatter(lowered: Lowered) -> Schedule:
     ones = tuple([n == 1 for n in space])
     kinds = target.classes()
     key = ("scatter", lowered.key, bound.key, ones, kinds, serial)
-    made = nest_with_checks(key, lambda: scatter_nest(lowered, bound, kinds, ones))
+    made = nest_with_form(key, lambda: scatter_nest(lowered, bound, kinds, ones))
     loops = [d for d in range(len(space)) if not ones[d]]
     lane = loops[-1] if loops and loops[-1] not in serial else None
     shared = [d for d in loops if d not in serial and d != lane]
@@ -245,7 +293,7 @@ def schedule_scatter(lowered: Lowered) -> Schedule:
         extent *= blocks
         inner *= min(width, space[lane])
     inputs = len(bound.codes)
-    cell = inputs + 1 if _checked[key] else -1
+    cell = inputs + 1 if _forms[key][0] else -1
     operand_numbers = (*range(inputs + 1), *([cell] if cell >= 0 else []))
     return Schedule((Launch(key, made, operand_numbers, tuple(values), extent, grain_of(inner), cell),), (Temp("i64", (1,)),) if cell >= 0 else ())
 

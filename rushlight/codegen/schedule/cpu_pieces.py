@@ -16,10 +16,11 @@ from ...loops.lowered import Lowered, Piece, number_value
 from ...loops.nest import For, Nest, Store, operands, rows
 from ..primitives import SIZE
 from ..transpose import ROWS, Transpose
-from .cpu_loops import unrolled
+from .cpu_loops import gather_loops, unrolled
 from .launch import (
     GRAIN,
     JOINED_FROM,
+    LONGER,
     MOST_JOINED,
     SMALLEST_PIECE,
     Launch,
@@ -52,6 +53,17 @@ def schedule_pieces(lowered: Lowered, library: bool) -> Schedule:
         places = ((p.memory, p.offset * SIZE[source]), (out, start * SIZE[code]))
         launches.append(copy_launch(source, code, axes, places, library))
     return Schedule(tuple(launches))
+
+
+def moves_in_boxes(lowered: Lowered) -> bool:
+    """Whether copying boxes suits an op better than computing every element where it goes: a background is written twice then, but
+    the loops may be much longer."""
+    if lowered.background is None:
+        return True
+    layout = lowered.layout or row_major(lowered.shape)
+    boxes = [boxed(p, layout)[-1][0] for p in lowered.pieces if all(n != 0 for n in p.sizes)]
+    loops = gather_loops(lowered)
+    return not boxes or all(n >= LONGER * loops[-1].size for n in boxes)
 
 
 def background(lowered: Lowered) -> Launch:

@@ -21,6 +21,7 @@ ENOUGH_ROWS = 16         # iterations that threads can share: more outputs may l
 SCAN_CHUNK = 65536       # elements of a long row that one thread walks at a time
 CHECK_BLOCK = 4096       # positions whose indices are checked before any is used: they stay in the nearest cache
 SUM_ROWS = 256           # rows whose column sums one chunk keeps
+LONGER = 4               # times as long as rows of the result, boxes are copied after a background is written
 MOST_JOINED = 8          # tensors one kernel reads side by side
 JOINED_FROM = 1 << 16    # elements from which on a kernel that writes several boxes pays
 SMALLEST_PIECE = 1 << 10   # elements; smaller parts of a box are not worth cutting
