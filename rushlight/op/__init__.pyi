@@ -17,6 +17,7 @@ from rushlight.op.extern import Extern as Extern
 from rushlight.loops.lowered import Fold as Fold
 from rushlight.op.fused import Fused as Fused
 from rushlight.op.view import Geometry as Geometry
+from rushlight.op.loops import Loops as Loops
 from rushlight.op.definition import Meta as Meta
 from rushlight.op.results import NamedResult as NamedResult
 from rushlight.op.definition import OpDefinition as OpDefinition
@@ -43,6 +44,7 @@ from . import indexed as indexed
 from . import lapack as lapack
 from . import levels as levels
 from rushlight.op.registry import load_all as load_all
+from . import loops as loops
 from . import memory as memory
 ops: Any
 from . import out as out
