@@ -44,7 +44,7 @@ _LOADED: dict[bytes, Kernel] = {}
 def source_identity() -> bytes:
     """Changes whenever the generator's sources do: their names, sizes and times (reading them would cost more)."""
     found = []
-    for folder in ("loops", "codegen"):
+    for folder in ("loops", "codegen", os.path.join("codegen", "library")):
         with os.scandir(os.path.join(_PACKAGE, folder)) as entries:
             for entry in entries:
                 if entry.name.endswith(".py"):

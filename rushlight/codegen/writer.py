@@ -104,7 +104,8 @@ class Writer:
 
     def compare(self, how: str, a: Number, b: Number) -> Reg:
         a, b = as_reg(a), as_reg(b)
-        return self.new("i1", f"icmp {how} {a}, {b.text}")
+        lanes = a.type.startswith("<") and a.type.strip("<").split()[0]
+        return self.new(f"<{lanes} x i1>" if lanes else "i1", f"icmp {how} {a}, {b.text}")
 
     def select(self, condition: Reg, a: Number, b: Number) -> Reg:
         a, b = as_reg(a), as_reg(b)
@@ -158,6 +159,43 @@ class Writer:
         element = vector.type.split()[-1].rstrip(">")
         order = ", ".join(f"i32 {first + k * step}" for k in range(lanes))
         return self.new(f"<{lanes} x {element}>", f"shufflevector {vector}, {vector.type} poison, <{lanes} x i32> <{order}>")
+
+    def lanes_in(self, first: Number, past: Number, lanes: int) -> Reg:
+        """The mask of lanes [first, past), whatever the bounds."""
+        order = Reg(f"<{', '.join(f'i64 {k}' for k in range(lanes))}>", f"<{lanes} x i64>")
+        low, high = self.splat(as_reg(first), lanes), self.splat(as_reg(past), lanes)
+        return self.both(self.compare("sge", order, low), self.compare("slt", order, high))
+
+    def bits(self, mask: Reg) -> Reg:
+        """A mask as an i64."""
+        lanes = int(mask.type.strip("<").split()[0])
+        return self.new("i64", f"zext i{lanes} {self.new(f'i{lanes}', f'bitcast {mask} to i{lanes}').text} to i64")
+
+    def mask(self, bits: Reg, lanes: int) -> Reg:
+        """The mask of the lowest bits of an i64."""
+        low = self.new(f"i{lanes}", f"trunc {bits} to i{lanes}")
+        return self.new(f"<{lanes} x i1>", f"bitcast {low} to <{lanes} x i1>")
+
+    def load_some(self, type: str, pointer: Reg, mask: Reg, align: int) -> Reg:
+        """A vector whose lanes outside the mask are zero, and are not read."""
+        name = f"llvm.masked.load.{suffix(type)}.p0"
+        return self.new(type, f"call {type} @{name}({pointer}, i32 {align}, {mask}, {type} zeroinitializer)")
+
+    def store_some(self, value: Reg, pointer: Reg, mask: Reg, align: int) -> None:
+        """Store the lanes of the mask."""
+        self.lines.append(f"  call void @llvm.masked.store.{suffix(value.type)}.p0({value}, {pointer}, i32 {align}, {mask})")
+
+    def gather(self, type: str, pointers: Reg, mask: Reg, align: int) -> Reg:
+        """One element from each pointer of the mask; zero for the others."""
+        lanes = int(type.strip("<").split()[0])
+        name = f"llvm.masked.gather.{suffix(type)}.v{lanes}p0"
+        return self.new(type, f"call {type} @{name}({pointers}, i32 {align}, {mask}, {type} zeroinitializer)")
+
+    def shuffle(self, a: Reg, b: Reg, order: Sequence[int]) -> Reg:
+        """Lanes of two vectors side by side, by number."""
+        element = a.type.split()[-1].rstrip(">")
+        picked = ", ".join(f"i32 {k}" for k in order)
+        return self.new(f"<{len(order)} x {element}>", f"shufflevector {a}, {b}, <{len(order)} x i32> <{picked}>")
 
     def fma(self, a: Reg, b: Reg, c: Reg) -> Reg:
         return self.new(a.type, f"call {a.type} @llvm.fma.{suffix(a.type)}({a}, {b}, {c})")
@@ -245,6 +283,17 @@ def suffix(type: str) -> str:
         return names[type]
     lanes, _, element = type.strip("<>").partition(" x ")
     return f"v{lanes}{names[element]}"
+
+
+def mask_declarations(lanes: int, element: str) -> str:
+    """What masked loads, stores and gathers of `Writer` need declared, for a vector and one twice as long."""
+    made = []
+    for count in (lanes, 2 * lanes):
+        vector, name = f"<{count} x {element}>", suffix(f"<{count} x {element}>")
+        made.append(f"declare {vector} @llvm.masked.load.{name}.p0(ptr, i32, <{count} x i1>, {vector})")
+        made.append(f"declare void @llvm.masked.store.{name}.p0({vector}, ptr, i32, <{count} x i1>)")
+        made.append(f"declare {vector} @llvm.masked.gather.{name}.v{count}p0(<{count} x ptr>, i32, <{count} x i1>, {vector})")
+    return "\n".join(made) + "\n"
 
 
 def declarations(lanes: int, element: str) -> str:

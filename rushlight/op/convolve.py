@@ -1,7 +1,7 @@
 """Planning convolutions: which window each output pixel sees, in steps that the core replays.
 
 Enters: sizes and strides of the operands (as tensors or anything with `shape`, `stride()` and `dtype`), and a `Window`.
-Leaves: slots and steps over the kernels of codegen/convolve.py. Refuses: dtypes other than float32 and float64.
+Leaves: slots and steps over the kernels of codegen/library/. Refuses: dtypes other than float32 and float64.
 
 Three forms share the kernels. A convolution walks the output and reads windows of the input. The gradient of its input (also
 the forward of a transposed convolution) walks the input grid and reads windows of the output gradient with mirrored taps; with a
@@ -12,13 +12,14 @@ stride-th element. The gradient of the weight sums over all pixels, in parts of 
 from __future__ import annotations
 
 import struct
-from itertools import product as combinations
+from itertools import pairwise, product as combinations
 from math import ceil, gcd, prod
 from typing import Any
 
 from .. import _C
-from ..codegen import convolve, depthwise, overlap, winograd, winograd_weight
-from ..codegen.winograd import HIGH, WIDE
+from ..codegen.library import convolve, depthwise, dots, micro_kernel, overlap, winograd, winograd_weight
+from ..codegen.library.interface import Tile, kernel_of, tile_of, tile_shapes
+from ..codegen.library.winograd import HIGH, WIDE
 from ..loops import expr
 from ..loops.nest import For, If, Nest, Store, operands, reduction, rows
 from ..loops.record import Record
@@ -26,6 +27,7 @@ from .pointwise import compile_for
 
 ITEMS = 16               # parts a large problem is cut into, whatever the number of threads
 WORK = 1 << 20           # multiply-adds worth a chunk
+OUTS = 128               # outputs that are worth packing their windows once more
 PLANNED = ("f32", "f64")
 
 
@@ -149,7 +151,7 @@ class Walk(Record):
         return self.images * prod(a.count for a in self.axes)
 
     def params(self) -> list[int]:
-        """Values of convolve.GEOMETRY."""
+        """Values of the kernels' geometry."""
         d, h, w = self.axes
         s, r = self.source, self.result
         return [
@@ -297,25 +299,25 @@ def suits_depthwise(walk: Walk) -> bool:
 
 def depthwise_step(code: str, walk: Walk, weights: Weights, bias: int | None) -> tuple | None:
     """The step computing a depthwise walk; None if its geometry does not fit."""
-    size = convolve.tile_of(code).size
-    cut = blocks_of(walk, depthwise.BUFFER // size, convolve.tile_of(code).lanes)
+    size = tile_of(code).size
+    cut = blocks_of(walk, depthwise.BUFFER // size, tile_of(code).lanes)
     if cut is None or (walk.outs > 1 and weights.group != walk.outs * weights.out):
         return None
     spots = [(walk.source.slot, walk.source.offset * size), weights.slot, walk.source.slot if bias is None else bias, (-1, 0), walk.place(size)]
     work = walk.pixels // walk.images * (walk.taps + 4)
     params = depthwise_params(walk, cut, weights, bias is not None)
-    return (depthwise.forward_kernel(code).address, spots, params, walk.images * walk.groups * walk.outs, max(1, WORK // 8 // work), -1, depthwise_table(walk, cut, weights))
+    return (kernel_of(depthwise.FORWARD, code).address, spots, params, walk.images * walk.groups * walk.outs, max(1, WORK // 8 // work), -1, depthwise_table(walk, cut, weights))
 
 
 def depthwise_weight_step(code: str, walk: Walk, result: int) -> tuple | None:
     """The step computing the weight gradient of a depthwise convolution; None if its geometry does not fit."""
-    cut = blocks_of(walk, depthwise.BUFFER // convolve.tile_of(code).size, convolve.tile_of(code).lanes)
+    cut = blocks_of(walk, depthwise.BUFFER // tile_of(code).size, tile_of(code).lanes)
     if cut is None:
         return None
     spots = [walk.result.slot, walk.source.slot, (-1, 0), result]
     work = walk.pixels * (walk.taps + 4)
     params = depthwise_params(walk, cut, None, False)
-    return (depthwise.weight_kernel(code).address, spots, params, walk.groups * walk.outs, max(1, WORK // 8 // work), -1, depthwise_table(walk, cut, None))
+    return (kernel_of(depthwise.WEIGHT, code).address, spots, params, walk.groups * walk.outs, max(1, WORK // 8 // work), -1, depthwise_table(walk, cut, None))
 
 
 # --- 3x3 windows in tiles ---------------------------------------------------------------------------------------------------
@@ -323,6 +325,7 @@ def depthwise_weight_step(code: str, walk: Walk, result: int) -> tuple | None:
 ROOM = 4 << 20           # bytes of transformed inputs and products that go from kernel to kernel: they should stay in a cache
 LEAST = 1 << 22          # multiply-adds from which the transforms pay
 MOST = 1 << 27           # bytes that transformed weights may take: 8/3 of the weights
+FEW_WEIGHTS = 64         # pixels per channel from which transformed weights pay, where register tiles are wide
 MANY = 1024              # pixels from which the weight gradient is made in tiles: for fewer, plain sums are as fast, and closer
 
 
@@ -333,14 +336,21 @@ def suits_tiles(code: str, walk: Walk) -> bool:
         return False
     if any(a.taps != 3 or a.step != 1 or abs(a.tap_step) != 1 or a.every != 1 or a.tap_every != 1 for a in (h, w)):
         return False
+    if tile_of(code).masked and walk.pixels < FEW_WEIGHTS * max(walk.channels, walk.outs):
+        return False
     padded = walk.images * ceil(h.count / HIGH) * ceil(w.count / WIDE) * HIGH * WIDE
     transformed = 4 * winograd.POINTS * walk.channels * walk.outs
     return walk.pixels * walk.outs * walk.rows >= LEAST and padded <= 2.5 * walk.pixels and transformed <= MOST
 
 
+def weight_suits_tiles(code: str, walk: Walk) -> bool:
+    """Whether the weight's gradient of such a walk takes less time in tiles: nowhere that plain rows of gradients can be broadcast."""
+    return not tile_of(code).masked and walk.pixels >= MANY and suits_tiles(code, walk)
+
+
 def tile_steps(walk: Walk, weights: Weights, bias: int | None, scratch: int, offset: int) -> tuple[list[tuple], int]:
     """Steps computing a 3x3 walk in tiles, a chunk of them at a time, and the elements used from `offset` of slot `scratch`."""
-    tile, points, block = convolve.tile_of("f32"), winograd.POINTS, winograd.BLOCK
+    tile, points, block = tile_of("f32"), winograd.POINTS, winograd.BLOCK
     size, outs, channels = tile.size, walk.outs, walk.channels
     d, h, w = walk.axes
     spread = [Axis(a.size, ceil(a.count / n), n, a.base + min(0, 2 * a.tap_step), n + 2, 1, every=n) for a, n in ((h, HIGH), (w, WIDE))]
@@ -353,7 +363,7 @@ def tile_steps(walk: Walk, weights: Weights, bias: int | None, scratch: int, off
     spots = [(scratch, (offset + sum(sizes[:k])) * size) for k in range(3)]
     strides = [n * (1 if a.tap_step > 0 else -1) for a, n in zip((h, w), weights.spatial[-2:], strict=True)]
     start = sum(-2 * n for n in strides if n < 0)
-    made = [(winograd.weights_kernel().address, [weights.slot, spots[0]], [outs, channels, out_panels, weights.out, weights.channel, *strides, start], out_panels, max(1, 4096 // channels), -1)]
+    made = [(kernel_of(winograd.WEIGHTS_KERNEL, "f32").address, [weights.slot, spots[0]], [outs, channels, out_panels, weights.out, weights.channel, *strides, start], out_panels, max(1, 4096 // channels), -1)]
     for first in range(0, tiled.pixels, chunk):
         tiles = min(chunk, tiled.pixels - first)
         blocks, panels = ceil(tiles / block), ceil(tiles / tile.columns)
@@ -361,16 +371,16 @@ def tile_steps(walk: Walk, weights: Weights, bias: int | None, scratch: int, off
         params = [*tiled.params(), *rest]
         source = (walk.source.slot, walk.source.offset * size)
         made += [
-            (winograd.input_kernel().address, [source, spots[1]], params, blocks * ceil(channels / winograd.SLICE), 1, -1),
-            (winograd.product_kernel().address, spots, [outs, channels, out_panels, panels, blocks], points * blocks, max(1, WORK // (min(tiles, block) * outs * channels)), -1),
-            (winograd.output_kernel().address, [spots[2], walk.source.slot if bias is None else bias, walk.place(size)], params, blocks * ceil(outs / winograd.SLICE), 1, -1),
+            (kernel_of(winograd.INPUT, "f32").address, [source, spots[1]], params, blocks * ceil(channels / winograd.SLICE), 1, -1),
+            (kernel_of(winograd.PRODUCT_KERNEL, "f32").address, spots, [outs, channels, out_panels, panels, blocks], points * blocks, max(1, WORK // (min(tiles, block) * outs * channels)), -1),
+            (kernel_of(winograd.OUTPUT, "f32").address, [spots[2], walk.source.slot if bias is None else bias, walk.place(size)], params, blocks * ceil(outs / winograd.SLICE), 1, -1),
         ]
     return made, sum(sizes)
 
 
 def tile_weight_steps(walk: Walk, result: int, scratch: int) -> tuple[list[tuple], int]:
     """Steps computing the weight gradient of a 3x3 convolution in tiles, and the elements needed in slot `scratch`."""
-    tile, points, block = convolve.tile_of("f32"), winograd.POINTS, winograd.BLOCK
+    tile, points, block = tile_of("f32"), winograd.POINTS, winograd.BLOCK
     size, outs, channels = tile.size, walk.outs, walk.channels
     d, h, w = walk.axes
     places = [Axis(a.size, ceil(a.count / n), n, a.base, n + 2, 1) for a, n in ((h, HIGH), (w, WIDE))]
@@ -387,13 +397,13 @@ def tile_weight_steps(walk: Walk, result: int, scratch: int) -> tuple[list[tuple
     for first in range(0, inputs.pixels, chunk):
         tiles = min(chunk, inputs.pixels - first)
         blocks, padded = ceil(tiles / block), ceil(tiles / tile.lanes) * tile.lanes
-        for part, kernel, spot in ((inputs, winograd_weight.input_kernel(), spots[0]), (gradients, winograd_weight.gradient_kernel(), spots[1])):
+        for part, kernel, spot in ((inputs, winograd_weight.INPUT, spots[0]), (gradients, winograd_weight.GRADIENT, spots[1])):
             across = part.axes[2]
             rest = [first, tiles, blocks, 0, part.channels, 0, 0, 0, 0, 0, across.size, across.base, part.source.spatial[2], line]
-            made.append((kernel.address, [part.source.slot, spot], [*part.params(), *rest], blocks * ceil(part.channels / winograd.SLICE), 1, -1))
+            made.append((kernel_of(kernel, "f32").address, [part.source.slot, spot], [*part.params(), *rest], blocks * ceil(part.channels / winograd.SLICE), 1, -1))
         cuts = ceil(channels / 64)
-        made.append((winograd_weight.dots_kernel().address, [spots[1], spots[0], spots[2]], [outs, channels, padded, line, cuts, int(first > 0), apart], points * cuts, 1, -1))
-    made.append((winograd_weight.result_kernel().address, [spots[2], result], [outs, channels, apart], outs, max(1, 16384 // channels), -1))
+        made.append((kernel_of(winograd_weight.DOTS_KERNEL, "f32").address, [spots[1], spots[0], spots[2]], [outs, channels, padded, line, cuts, int(first > 0), apart], points * cuts, 1, -1))
+    made.append((kernel_of(winograd_weight.RESULT_KERNEL, "f32").address, [spots[2], result], [outs, channels, apart], outs, max(1, 16384 // channels), -1))
     return made, sum(sizes)
 
 
@@ -405,11 +415,39 @@ def best_shape(code: str, walk: Walk) -> int:
     plane = walk.pixels // walk.images
 
     def cost(shape: int) -> float:
-        tile = convolve.tile_of(code, shape)
-        crossing = 0.0 if plane % tile.columns == 0 else min(1.0, tile.columns / plane)
+        tile = tile_of(code, shape)
+        crossing = 0.0 if plane % tile.columns == 0 or tile.masked else min(1.0, tile.columns / plane)
         return ceil(walk.outs / tile.rows) * tile.rows * (1 + 0.12 * crossing) * (1 + 0.02 * shape)
 
-    return min(convolve.tile_shapes(), key=cost)
+    return min(tile_shapes(), key=cost)
+
+
+class Placed(Record):
+    """Where a kernel finds weights: the operand, its strides (convolve.PLACES), and the depths that suit its taps."""
+
+    spot: tuple[int, int]
+    places: tuple[int, ...]
+    depth: int
+    near: int
+
+
+def placed_weights(tile: Tile, weights: Weights, walk: Walk) -> Placed | None:
+    """Weights as they lie in memory; None where they must be packed."""
+    if tile.by_lane or walk.outs % tile.rows or not walk.rows or weights.out * tile.size % 4096 == 0:
+        return None
+    spatial = (0,) * (3 - len(weights.spatial)) + weights.spatial
+    taps = [sum((a.tap_first + t * a.tap_every) * n for a, t, n in zip(walk.axes, which, spatial, strict=True)) for which in combinations(*(range(a.taps) for a in walk.axes))]
+    count = len(taps)
+    step = taps[1] - taps[0] if count > 1 else weights.channel
+    if any(later - tap != step for tap, later in pairwise(taps)):
+        return None
+    if count == 1 or weights.channel == count * step:   # one long row
+        inner, depth, near = walk.rows, tile.depth, convolve.NEAR
+    else:
+        inner, depth, near = count, tile.depth // count * count, convolve.NEAR // count * count
+        if not near:
+            return None
+    return Placed((weights.slot, taps[0] * tile.size), (weights.group, tile.rows * weights.out, weights.out, step, inner, weights.channel), depth, near)
 
 
 def walk_steps(code: str, walk: Walk, weights: Weights, bias: int | None, scratch: int, offset: int) -> tuple[list[tuple], int]:
@@ -428,19 +466,40 @@ def walk_steps(code: str, walk: Walk, weights: Weights, bias: int | None, scratc
         blank = tuple(Axis(a.size, a.count, a.step, -(1 << 32), 1, 1, a.first, a.every) for a in walk.axes)
         walk = Walk(blank, walk.source, walk.result, walk.images, walk.groups, 1, walk.outs)
     shape = best_shape(code, walk)
-    tile = convolve.tile_of(code, shape)
-    size, panels = tile.size, ceil(walk.outs / tile.rows)
-    block = tile.block if walk.pixels * walk.groups >= ITEMS * tile.block else tile.block // (2 * tile.columns) * tile.columns
-    blocks = ceil(walk.pixels / block)
-    cuts = min(panels, max(1, ITEMS // (blocks * walk.groups))) if walk.pixels * walk.outs * walk.rows > WORK else 1
-    per_cut = ceil(panels / cuts)
-    cuts = ceil(panels / per_cut)
-    pack = pack_step(code, tile.rows, weights, walk, (scratch, offset * size), panels, empty)
-    params = [*walk.params(), block, blocks, panels, cuts, per_cut, convolve.ZERO if bias is None else convolve.BIAS]
-    spots = [(walk.source.slot, walk.source.offset * size), (scratch, offset * size), walk.source.slot if bias is None else bias, (-1, 0), walk.place(size)]
-    work = block * walk.rows * min(walk.outs, per_cut * tile.rows)
-    step = (convolve.forward_kernel(code, shape).address, spots, params, walk.groups * cuts * blocks, max(1, WORK // work), -1, walk.table())
-    return [pack, step], walk.groups * panels * tile.rows * walk.rows
+    tile = tile_of(code, shape)
+    panels, made, used = ceil(walk.outs / tile.rows), [], 0
+    placed = None if empty else placed_weights(tile, weights, walk)
+    if placed is None:
+        spot, used = (scratch, offset * tile.size), walk.groups * panels * tile.rows * walk.rows
+        made = [pack_step(code, tile.rows, weights, walk, spot, panels, empty)]
+        placed = Placed(spot, (panels * tile.rows * walk.rows, tile.rows * walk.rows, 1, tile.rows, walk.rows, 0), tile.depth, convolve.NEAR)
+    cut = Cut(tile, walk, panels)
+    start = micro_kernel.ZERO if bias is None else micro_kernel.BIAS
+    params = [*walk.params(), *placed.places, cut.block, cut.blocks, panels, cut.cuts, cut.per_cut, start, placed.depth, placed.near]
+    spots = [(walk.source.slot, walk.source.offset * tile.size), placed.spot, walk.source.slot if bias is None else bias, (-1, 0), walk.place(tile.size)]
+    work = cut.block * walk.rows * min(walk.outs, cut.per_cut * tile.rows)
+    step = (kernel_of(convolve.FORWARD, code, shape).address, spots, params, walk.groups * cut.cuts * cut.blocks, max(1, WORK // work), -1, walk.table())
+    return [*made, step], used
+
+
+class Cut:
+    """How a walk is cut into items: blocks of pixels, and panels of outputs where blocks are few. Changes no result."""
+
+    def __init__(self, tile: Tile, walk: Walk, panels: int) -> None:
+        threads = _C.get_num_threads()   # more panels than threads ask for would pack windows once more for nothing
+        wanted, least = (ITEMS, 1) if tile.by_lane else (min(ITEMS, 2 * threads), OUTS if threads <= 2 else OUTS // 4)
+        blocks = ceil(walk.pixels / tile.block)
+        if tile.by_lane and walk.pixels * walk.groups < ITEMS * tile.block:
+            blocks *= 2
+        unit = tile.columns if tile.by_lane else tile.lanes
+        self.block = min(tile.block, ceil(walk.pixels / blocks / unit) * unit)
+        self.blocks = ceil(walk.pixels / self.block)
+        cuts = 1
+        if walk.pixels * walk.outs * walk.rows > WORK:
+            cuts = max(1, min(panels, ceil(wanted / (self.blocks * walk.groups)), walk.outs // least))
+        spare = convolve.spare_tiles(tile) // ceil(tile.block / tile.columns)
+        self.per_cut = min(ceil(panels / cuts), spare)
+        self.cuts = ceil(panels / self.per_cut)
 
 
 def weight_steps(code: str, walk: Walk, result: int, scratch: int) -> tuple[list[tuple], int]:
@@ -448,25 +507,29 @@ def weight_steps(code: str, walk: Walk, result: int, scratch: int) -> tuple[list
 
     In `walk`, the source is the convolution's input and the result its output gradient.
     """
-    tile = convolve.tile_of(code)
+    tile = tile_of(code)
     walk = walk.collapsed()
     if suits_depthwise(walk):
         step = depthwise_weight_step(code, walk, result)
         if step is not None:
             return [step], 0
-    if walk.pixels >= MANY and suits_tiles(code, walk):
+    if weight_suits_tiles(code, walk):
         return tile_weight_steps(walk, result, scratch)
-    chunks = ceil(walk.rows / tile.dot_depth)
+    interface, block, chunk = (convolve.WEIGHT, tile.block, convolve.CHUNK) if tile.masked else (dots.WEIGHT_DOTS, dots.DOT_BYTES // tile.size, dots.DOT_DEPTH)
+    chunks = ceil(walk.rows / chunk)
+    if tile.masked:
+        chunk = min(chunk, ceil(walk.rows / chunks / tile.columns) * tile.columns)
+        chunks = ceil(walk.rows / chunk)
     parts = 1
     if walk.groups == 1 and walk.pixels * walk.outs * walk.rows > WORK:
-        parts = max(1, min(ITEMS // chunks, walk.pixels // (4 * tile.dot_block)))
-    per_part = ceil(ceil(walk.pixels / parts) / tile.dot_block) * tile.dot_block
+        parts = max(1, min(ITEMS // chunks, walk.pixels // (4 * block)))
+    per_part = ceil(ceil(walk.pixels / parts) / block) * block
     parts = ceil(walk.pixels / per_part)
-    params = [*walk.params(), parts, per_part, chunks]
+    params = [*walk.params(), parts, per_part, chunks, *([chunk] if tile.masked else [])]
     target = result if parts == 1 else scratch
     spots = [walk.result.slot, walk.source.slot, (-1, 0), target]
-    work = walk.outs * min(walk.rows, tile.dot_depth) * min(walk.pixels, per_part)
-    step = (convolve.weight_kernel(code).address, spots, params, walk.groups * parts * chunks, max(1, WORK // work), -1, walk.table())
+    work = walk.outs * min(walk.rows, chunk) * min(walk.pixels, per_part)
+    step = (kernel_of(interface, code).address, spots, params, walk.groups * parts * chunks, max(1, WORK // work), -1, walk.table())
     if parts == 1:
         return [step], 0
     count = walk.outs * walk.rows
@@ -489,7 +552,7 @@ def overlap_steps(
     bias: int | None, scratch: int,
 ) -> tuple[list[tuple], int]:
     """Steps of a transposed convolution to `outs` (channels, spatial...): products of single taps, then their sums, some images at a time."""
-    itemsize = convolve.tile_of(code).size
+    itemsize = tile_of(code).size
     pixels, taps = prod(sizes), prod(window.kernel)
     each = pixels * taps * outs[0]
     count = max(1, min(images, PRODUCTS // (each * itemsize)))
@@ -513,7 +576,7 @@ def overlap_steps(
         ]  # fmt: skip
         spots = [(scratch, 0), scratch if bias is None else bias, (result.slot, first * result.image * itemsize)]
         made += product if first == 0 else product[1:]   # the weights are packed once
-        made.append((overlap.overlap_kernel(code).address, spots, params, some * outs[0], 1, -1))
+        made.append((kernel_of(overlap.OVERLAP, code).address, spots, params, some * outs[0], 1, -1))
     return made, count * each + needed
 
 

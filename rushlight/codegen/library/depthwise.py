@@ -9,11 +9,9 @@ copied with its padding, columns of one remainder of the stride side by side; th
 
 from __future__ import annotations
 
-import functools
-
-from .cache import Kernel
-from .convolve import Tile, copy_row, fill_zeros, load_params, load_pointers, make_kernel
-from .writer import ABI, Reg, Writer, declarations
+from ..writer import ABI, Reg, Writer, declarations
+from .interface import Interface, Tile, declare, load_params, load_pointers
+from .packing import copy_row, fill_zeros
 
 PARAMS = (
     "channels", "outs", "taps",                    # result channels, results per input channel, taps
@@ -29,18 +27,6 @@ PLACE = 2                # a tap: its place in the buffer, its weight's place in
 BUFFER = 65536           # bytes of padded input
 ROW = 1024               # columns a block may have
 GROUP = 4                # vectors of pixels computed together
-
-
-@functools.cache
-def forward_kernel(code: str) -> Kernel:
-    """Operands: input, weights, bias, places of taps, result; items (image, channel)."""
-    return make_kernel("conv_depthwise", PARAMS, code, forward_text)
-
-
-@functools.cache
-def weight_kernel(code: str) -> Kernel:
-    """Operands: output gradient, input, places of taps, result [channels, taps]; items are channels."""
-    return make_kernel("conv_depthwise_weight", PARAMS, code, weight_text)
 
 
 def fill_text(tile: Tile) -> str:
@@ -110,12 +96,12 @@ def row_text(tile: Tile) -> str:
 
 
 def forward_text(tile: Tile) -> str:
-    """The kernel of `forward_kernel`."""
+    """Planes one after the other, block by block."""
     w = Writer("conv_depthwise", ABI)
     buffer = w.scratch(tile.element, BUFFER // tile.size + 64)
     line = w.scratch(tile.element, ROW + 64)
     load_params(w, PARAMS)
-    load_pointers(w, "input", "weights", "bias_data", "places", "result")
+    load_pointers(w, *FORWARD.operands)
     with w.loop(w["begin"], w["end"]) as item:
         image, channel = w.div(item.i, w["channels"]), w.rem(item.i, w["channels"])
         plane = w.at(w["input"], w.add(w.mul(image, w["in_image"]), w.mul(w.div(channel, w["outs"]), w["in_channel"])), tile.element)
@@ -150,12 +136,12 @@ def store_row(w: Writer, tile: Tile, target: Reg, line: Reg, columns: Reg) -> No
 
 
 def weight_text(tile: Tile) -> str:
-    """The kernel of `weight_kernel`: gradient rows are packed next to the buffer, and each tap is a dot product of both."""
+    """Gradient rows are packed next to the buffer, and each tap is a dot product of both."""
     room = BUFFER // tile.size
     w = Writer("conv_depthwise_weight", ABI)
     buffer, gradients = w.scratch(tile.element, room + 64), w.scratch(tile.element, room + 64)
     load_params(w, PARAMS)
-    load_pointers(w, "gradient", "input", "places", "result")
+    load_pointers(w, *WEIGHT.operands)
     with w.loop(w["begin"], w["end"]) as item:
         sums = w.at(w["result"], w.mul(item.i, w["taps"]), tile.element)
         with w.loop(0, w["taps"]) as t:
@@ -215,3 +201,9 @@ def dots_text(tile: Tile) -> str:
     old = w.load(tile.element, w["sum"], tile.size)
     w.store(w.fadd(old, w.horizontal(total)), w["sum"], tile.size)
     return w.text()
+
+
+FORWARD = declare(Interface("conv_depthwise", ("input", "weights", "bias_data", "places", "result"), PARAMS, "images, channels", forward_text))
+WEIGHT = declare(
+    Interface("conv_depthwise_weight", ("gradient", "input", "places", "result"), PARAMS, "channels; the result is [channels, taps]", weight_text)
+)

@@ -12,12 +12,15 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 
-from .cache import Kernel
-from .convolve import RUN, Tile, add_edge, clear_tail, dot_text, find_runs, load_params, load_pointers, make_kernel
+from ..writer import ABI, Reg, Writer, declarations
+from .dots import add_edge, dot_text
+from .interface import Interface, Tile, declare, load_params, load_pointers
+from .packing import RUN, clear_tail, find_runs
 from .winograd import (
     BLOCK,
     COLUMNS,
     HIGH,
+    PLANES,
     POINTS,
     ROWS,
     SLICE,
@@ -33,36 +36,11 @@ from .winograd import (
     input_down,
     windows_text,
 )
-from .writer import ABI, Reg, Writer, declarations
 
 LINES = (*TILES, "line")
 DOTS = ("outs", "channels", "tiles", "line", "cuts", "adds", "apart")
 RESULT = ("outs", "channels", "apart")
 STEPS = 32               # products that a lane sums one after the other
-
-
-@functools.cache
-def input_kernel() -> Kernel:
-    """Operands: input, result; items (slice of channels, block of tiles)."""
-    return make_kernel("conv_winograd_rows", LINES, "f32", functools.partial(rows_text, "conv_winograd_rows", (ROWS, COLUMNS), input_down, input_across))
-
-
-@functools.cache
-def gradient_kernel() -> Kernel:
-    """Operands: output gradient, result; items (slice of outputs, block of tiles)."""
-    return make_kernel("conv_winograd_gradients", LINES, "f32", functools.partial(rows_text, "conv_winograd_gradients", (HIGH, WIDE), gradient_down, gradient_across))
-
-
-@functools.cache
-def dots_kernel() -> Kernel:
-    """Operands: gradients, inputs, result; items (point, cut of channels)."""
-    return make_kernel("conv_winograd_dots", DOTS, "f32", dots_text)
-
-
-@functools.cache
-def result_kernel() -> Kernel:
-    """Operands: dots, result [outs, channels, 3, 3]; items are outputs."""
-    return make_kernel("conv_winograd_result", RESULT, "f32", result_text)
 
 
 def gradient_down(w: Writer, y: Sequence[Reg]) -> list[Reg]:
@@ -131,7 +109,7 @@ def dots_text(tile: Tile) -> str:
     w = Writer("conv_winograd_dots", ABI)
     edge = w.scratch(tile.element, tile.dot_rows * tile.dot_columns)
     load_params(w, DOTS)
-    load_pointers(w, "gradients", "inputs", "result")
+    load_pointers(w, *DOTS_KERNEL.operands)
     w["rows"] = w["channels"]
     line, adds = w["line"], w.compare("eq", w["adds"], 1)
     per_cut = w.mul(w.div(w.add(w["channels"], w.sub(w.mul(w["cuts"], tile.dot_columns), 1)), w.mul(w["cuts"], tile.dot_columns)), tile.dot_columns)
@@ -163,7 +141,7 @@ def result_text(tile: Tile) -> str:
     w = Writer("conv_winograd_result", ABI)
     square = w.scratch(tile.element, 9 * tile.lanes)
     load_params(w, RESULT)
-    load_pointers(w, "dots", "result")
+    load_pointers(w, *RESULT_KERNEL.operands)
     with w.loop(w["begin"], w["end"]) as o, w.loop(0, w["channels"], tile.lanes) as c:
         source = w.at(w["dots"], w.add(w.mul(o.i, w["channels"]), c.i), tile.element)
         made = in_both(w, collect_down, collect_across, (ROWS, COLUMNS), lambda i, j: w.load(tile.vector, w.at(source, w.mul(w["apart"], i * COLUMNS + j), tile.element), tile.size))  # noqa: B023
@@ -174,3 +152,19 @@ def result_text(tile: Tile) -> str:
             value = w.load(tile.element, w.at(square, w.add(w.mul(n.i, tile.lanes), lane.i), tile.element), tile.size)
             w.store(value, w.at(target, w.add(w.mul(lane.i, 9), n.i), tile.element), tile.size)
     return "\n".join([w.text(), declarations(tile.lanes, tile.element)])
+
+
+INPUT = declare(
+    Interface(
+        "conv_winograd_rows", ("input", "result"), LINES, "slices of channels, blocks of tiles",
+        functools.partial(rows_text, "conv_winograd_rows", (ROWS, COLUMNS), input_down, input_across), ("f32",), PLANES,
+    )
+)  # fmt: skip
+GRADIENT = declare(
+    Interface(
+        "conv_winograd_gradients", ("input", "result"), LINES, "slices of outputs, blocks of tiles",
+        functools.partial(rows_text, "conv_winograd_gradients", (HIGH, WIDE), gradient_down, gradient_across), ("f32",), PLANES,
+    )
+)  # fmt: skip
+DOTS_KERNEL = declare(Interface("conv_winograd_dots", ("gradients", "inputs", "result"), DOTS, "points, cuts of channels", dots_text, ("f32",)))
+RESULT_KERNEL = declare(Interface("conv_winograd_result", ("dots", "result"), RESULT, "outputs; the result is [outs, channels, 3, 3]", result_text, ("f32",)))

@@ -8,11 +8,8 @@ input pixel are made first, as one matrix product, and this kernel adds them up 
 
 from __future__ import annotations
 
-import functools
-
-from .cache import Kernel
-from .convolve import Tile, load_params, load_pointers, make_kernel
-from .writer import ABI, Reg, Writer, declarations
+from ..writer import ABI, Reg, Writer, declarations
+from .interface import Interface, Tile, declare, load_params, load_pointers
 
 PARAMS = (
     "outs", "in_d", "in_h", "in_w", "out_d", "out_h", "out_w", "taps_d", "taps_h", "taps_w",
@@ -21,17 +18,11 @@ PARAMS = (
 )  # fmt: skip
 
 
-@functools.cache
-def overlap_kernel(code: str) -> Kernel:
-    """Operands: products [image, channel, tap, pixel], bias, result; items (image, channel)."""
-    return make_kernel("conv_overlap", PARAMS, code, overlap_text)
-
-
 def overlap_text(tile: Tile) -> str:
     """The kernel: start a plane with the bias, then add the products of one tap after another."""
     w = Writer("conv_overlap", ABI)
     load_params(w, PARAMS)
-    load_pointers(w, "products", "bias_data", "result")
+    load_pointers(w, *OVERLAP.operands)
     pixels = w.mul(w.mul(w["in_d"], w["in_h"]), w["in_w"])
     taps = w.mul(w.mul(w["taps_d"], w["taps_h"]), w["taps_w"])
     with w.loop(w["begin"], w["end"]) as item:
@@ -83,3 +74,11 @@ def add_row(w: Writer, tile: Tile, target: Reg, row: Reg, first: Reg, last: Reg)
         value = w.load(tile.element, w.at(row, x.i, tile.element), tile.size)
         w.store(w.fadd(w.load(tile.element, x.carry[0], tile.size), value), x.carry[0], tile.size)
         x.next = [w.at(x.carry[0], apart, tile.element)]
+
+
+OVERLAP = declare(
+    Interface(
+        "conv_overlap", ("products", "bias_data", "result"), PARAMS, "images, channels", overlap_text,
+        refuses="products that are not dense as [image, channel, tap, pixel]",
+    )
+)  # fmt: skip

@@ -19,22 +19,10 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from .cache import Kernel
-from .convolve import (
-    ADD,
-    GEOMETRY,
-    RUN,
-    ZERO,
-    Tile,
-    copy_row,
-    fill_zeros,
-    find_runs,
-    load_params,
-    load_pointers,
-    make_kernel,
-    multiply_text,
-)
-from .writer import ABI, Reg, Writer, declarations
+from ..writer import ABI, Reg, Writer, declarations
+from .interface import Interface, Tile, declare, load_params, load_pointers
+from .micro_kernel import ADD, ZERO, multiply_text
+from .packing import GEOMETRY, RUN, copy_row, fill_zeros, find_runs
 
 HIGH, WIDE = 2, 4        # results of a tile
 ROWS, COLUMNS = HIGH + 2, WIDE + 2   # its window, and the points in each direction
@@ -47,30 +35,6 @@ A, B = 0.5**0.5, 2**0.5  # a^2 = 1/2, b^2 = 2
 TILES = (*GEOMETRY, "first", "tiles", "blocks", "panels", "channels", "height", "width", "row", "column", "bias", "in_w", "base_w", "in_column")
 PRODUCT = ("outs", "channels", "out_panels", "panels", "blocks")
 WEIGHTS = ("outs", "channels", "panels", "out", "channel", "row", "column", "start")
-
-
-@functools.cache
-def weights_kernel() -> Kernel:
-    """Operands: weight, result; items are panels of outputs."""
-    return make_kernel("conv_winograd_weights", WEIGHTS, "f32", weights_text)
-
-
-@functools.cache
-def input_kernel() -> Kernel:
-    """Operands: input, result; items (slice of channels, block of tiles)."""
-    return make_kernel("conv_winograd_input", TILES, "f32", input_text)
-
-
-@functools.cache
-def product_kernel() -> Kernel:
-    """Operands: weights, inputs, result; items (point, block of tiles)."""
-    return make_kernel("conv_winograd_product", PRODUCT, "f32", product_text)
-
-
-@functools.cache
-def output_kernel() -> Kernel:
-    """Operands: products, bias, result; items (slice of outputs, block of tiles)."""
-    return make_kernel("conv_winograd_output", TILES, "f32", output_text)
 
 
 # --- one dimension ----------------------------------------------------------------------------------------------------------
@@ -152,7 +116,7 @@ def weights_text(tile: Tile) -> str:
     line = GATHER * tile.rows
     collected = w.scratch(tile.element, POINTS * line + tile.lanes)
     load_params(w, WEIGHTS)
-    load_pointers(w, "weight", "result")
+    load_pointers(w, *WEIGHTS_KERNEL.operands)
     with w.loop(w["begin"], w["end"]) as panel, w.loop(0, w["channels"], GATHER) as some:
         past = w.min(w.add(some.i, GATHER), w["channels"])
         with w.loop(some.i, past) as c:
@@ -196,7 +160,7 @@ def input_text(tile: Tile) -> str:
     windows = w.scratch(tile.element, POINTS * stride)
     runs, offsets = w.scratch("i64", RUN * BLOCK), w.scratch("i64", BLOCK)
     load_params(w, TILES)
-    load_pointers(w, "input", "result")
+    load_pointers(w, *INPUT.operands)
     with w.loop(w["begin"], w["end"]) as item:
         part, block, first, count = block_of(w, item.i)
         number = find_runs(w, runs, offsets, first, count)
@@ -257,7 +221,7 @@ def product_text(tile: Tile) -> str:
     w = Writer("conv_winograd_product", ABI)
     sums = w.scratch(tile.element, tile.rows * tile.columns)
     load_params(w, PRODUCT)
-    load_pointers(w, "weights", "inputs", "result")
+    load_pointers(w, *PRODUCT_KERNEL.operands)
     per_block = BLOCK // tile.columns
     rows = w.mul(w["out_panels"], tile.rows)
     with w.loop(w["begin"], w["end"]) as item:
@@ -291,7 +255,7 @@ def output_text(tile: Tile) -> str:
     heights, widths = w.scratch("i64", BLOCK), w.scratch("i64", BLOCK)
     corner = w.scratch(tile.element, HIGH * WIDE * tile.lanes)
     load_params(w, TILES)
-    load_pointers(w, "products", "bias_data", "result")
+    load_pointers(w, *OUTPUT.operands)
     rows = w.mul(w.div(w.add(w["outs"], tile.rows - 1), tile.rows), tile.rows)
     with w.loop(w["begin"], w["end"]) as item:
         part, block, first, count = block_of(w, item.i)
@@ -368,3 +332,10 @@ def interleaved(w: Writer, tile: Tile, columns: Sequence[Reg]) -> Reg:
     pairs = [joined(columns[k], columns[k + 1], range(2 * count), 2 * count) for k in (0, 2)]
     order = [j * count + t for t in range(count) for j in range(WIDE)]
     return joined(pairs[0], pairs[1], order, WIDE * count)
+
+
+PLANES = "walks of more than one group, taps other than 3x3, steps other than one"
+WEIGHTS_KERNEL = declare(Interface("conv_winograd_weights", ("weight", "result"), WEIGHTS, "panels of outputs", weights_text, ("f32",)))
+INPUT = declare(Interface("conv_winograd_input", ("input", "result"), TILES, "slices of channels, blocks of tiles", input_text, ("f32",), PLANES))
+PRODUCT_KERNEL = declare(Interface("conv_winograd_product", ("weights", "inputs", "result"), PRODUCT, "points, blocks of tiles", product_text, ("f32",)))
+OUTPUT = declare(Interface("conv_winograd_output", ("products", "bias_data", "result"), TILES, "slices of outputs, blocks of tiles", output_text, ("f32",), PLANES))

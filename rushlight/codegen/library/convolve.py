@@ -1,0 +1,262 @@
+"""Convolution kernels: implicit matrix products over windows packed into scratch memory that stays in cache.
+
+Enters: the dtype. Leaves: `Kernel`s with the usual ABI, behind interfaces. `FORWARD` multiplies weights with windows of an input, for
+convolutions and (with mirrored taps) for gradients of their inputs. `WEIGHT` sums products of output gradients and windows over
+pixels: windows are transposed, so that their rows are lanes (dots.py does the same with pixels as lanes).
+"""
+
+from __future__ import annotations
+
+from ..writer import ABI, Reg, Writer, declarations, mask_declarations
+from .interface import Interface, Tile, declare, load_params, load_pointers
+from .micro_kernel import ADD, BIAS, ZERO, call_multiply, multiply_text, multiply_texts, transposed
+from .packing import GEOMETRY, JOINED, RUN, find_runs, join_runs, pack_gradients, pack_text
+
+NEAR = 128         # products summed one after the other; longer sums are sums of such sums, which lose fewer bits
+PLACES = ("a_group", "a_panel", "a_row", "a_step", "inner", "a_jump")   # where weights lie: micro_kernel.py
+SPARE = 49152 * 4  # bytes for sums of tiles that cannot be stored where they belong until they are complete
+GROUP = 16         # panels of weights that meet every strip of windows before the next panels do
+CHUNK = 192        # window rows transposed at once
+SLICE = 64         # outputs whose gradients are packed at once
+
+
+def spare_tiles(tile: Tile) -> int:
+    """How many register tiles fit into the spare memory."""
+    return SPARE // (tile.size * tile.rows * tile.columns)
+
+
+def forward_text(tile: Tile) -> str:
+    """Per item, pack a block's windows and multiply every panel of weights with them, a slice of rows at a time."""
+    stride = tile.pitch
+    w = Writer("conv_forward", ABI)
+    windows = w.scratch(tile.element, tile.depth * stride)
+    runs, offsets, joined = w.scratch("i64", RUN * tile.block), w.scratch("i64", tile.block), w.scratch("i64", JOINED * tile.block)
+    spare = w.scratch(tile.element, SPARE // tile.size)
+    load_params(w, FORWARD.params)
+    load_pointers(w, *FORWARD.operands)
+    with w.loop(w["begin"], w["end"]) as item:
+        block, above = w.rem(item.i, w["blocks"]), w.div(item.i, w["blocks"])
+        cut, group = w.rem(above, w["cuts"]), w.div(above, w["cuts"])
+        first = w.mul(block, w["block"])
+        count = w.min(w.sub(w["pixels"], first), w["block"])
+        number = find_runs(w, runs, offsets, first, count)
+        stretches = join_runs(w, joined, runs, offsets, number)
+        source = w.at(w["input"], w.mul(group, w["in_group"]), tile.element)
+        target = w.at(w["result"], w.mul(group, w["out_group"]), tile.element)
+        bias = w.at(w["bias_data"], w.mul(group, w["outs"]), tile.element)
+        weights = w.at(w["weights"], w.mul(group, w["a_group"]), tile.element)
+        panel0 = w.mul(cut, w["per_cut"])
+        panels = w.min(w.add(panel0, w["per_cut"]), w["panels"])
+        with w.loop(0, w["rows"], w["depth"]) as slice_:
+            depth = w.min(w.sub(w["rows"], slice_.i), w["depth"])
+            w.call("pack", windows, runs, number, source, w["table"], slice_.i, depth, w["params"])
+            with w.loop(0, depth, w["near"]) as k:
+                many = w.min(w.sub(depth, k.i), w["near"])
+                tiles = Tiles(w, tile, windows, slice_.i, k.i, many, offsets, joined, stretches, count, target, bias, weights, spare, panel0, panels)
+                with w.loop(panel0, panels, GROUP) as some:
+                    tiles.group(some.i, w.min(w.add(some.i, GROUP), panels))
+    products = [multiply_text(tile, stride)] if tile.by_lane else multiply_texts(tile, stride)
+    return "\n".join([w.text(), pack_text(tile, stride), *products, declared(tile)])
+
+
+def declared(tile: Tile) -> str:
+    """Declarations of everything the texts here call."""
+    return declarations(tile.lanes, tile.element) + (mask_declarations(tile.lanes, tile.element) if tile.masked else "")
+
+
+FORWARD = declare(
+    Interface(
+        "conv_forward", ("input", "weights", "bias_data", "table", "result"),
+        (*GEOMETRY, *PLACES, "block", "blocks", "panels", "cuts", "per_cut", "bias", "depth", "near"),
+        "groups, cuts of outputs, blocks of pixels", forward_text,
+        refuses="a block or depth beyond the tile's, more tiles of a cut than the spare memory holds, and weights in place whose outputs "
+        "do not fill panels or whose inner taps do not fill depth and near",
+    )
+)  # fmt: skip
+
+
+class Tiles:
+    """The tiles of a packed block over `many` window rows from `near` of the slice that begins at `first`: what writing one needs."""
+
+    def __init__(
+        self, w: Writer, tile: Tile, windows: Reg, first: Reg, near: Reg, many: Reg, offsets: Reg, joined: Reg, stretches: Reg, count: Reg,
+        target: Reg, bias: Reg, weights: Reg, spare: Reg, panel0: Reg, panels: Reg,
+    ) -> None:  # fmt: skip
+        self.w, self.tile, self.many = w, tile, many
+        self.offsets, self.joined, self.stretches, self.count = offsets, joined, stretches, count
+        self.target, self.bias, self.weights, self.spare, self.panel0, self.panels = target, bias, weights, spare, panel0, panels
+        self.per_row = -(-tile.block // tile.columns)
+        row = w.add(first, near)
+        self.begins, self.ends = w.compare("eq", row, 0), w.compare("sge", w.add(row, many), w["rows"])
+        self.windows = w.at(windows, w.mul(near, tile.pitch), tile.element)
+        self.place = self.place_of(row)
+        self.later = w.add(self.place_of(w.add(row, many)), w.mul(panel0, w["a_panel"]))
+
+    def place_of(self, row: Reg) -> Reg:
+        """Elements from a panel's first weight to those of a window row."""
+        w = self.w
+        return w.add(w.mul(w.div(row, w["inner"]), w["a_jump"]), w.mul(w.rem(row, w["inner"]), w["a_step"]))
+
+    def group(self, begin: Reg, end: Reg) -> None:
+        """All tiles of some panels: a strip of windows stays in the nearest cache, the panels in the next, and stream by."""
+        w, tile = self.w, self.tile
+        if tile.by_lane:
+            with w.loop(0, self.count, tile.columns) as c, w.loop(begin, end) as p:
+                self.one_tile(p.i, w.div(c.i, tile.columns), c.i, Reg(str(tile.vectors), "i64"))
+            return
+        vectors = w.div(w.add(self.count, tile.lanes - 1), tile.lanes)   # shared out evenly
+        strips = w.div(w.add(vectors, tile.vectors - 1), tile.vectors)
+        with w.loop(0, strips) as t:
+            first, past = (w.div(w.mul(n, vectors), strips) for n in (t.i, w.add(t.i, 1)))
+            with w.loop(begin, end) as p:
+                self.one_tile(p.i, t.i, w.mul(first, tile.lanes), w.sub(past, first))
+
+    def one_tile(self, panel: Reg, nth: Reg, column: Reg, vectors: Reg) -> None:
+        """Multiply one tile straight into the result where it is whole and its pixels are neighbours, else into spare memory."""
+        w, tile = self.w, self.tile
+        row0 = w.mul(panel, tile.rows)
+        left, width = w.sub(self.count, column), w.mul(vectors, tile.lanes)
+        here = w.load("i64", w.at(self.offsets, column, "i64"), 8)
+        last = w.min(w.sub(w.add(column, width), 1), tile.block - 1)
+        dense = w.compare("eq", w.sub(w.load("i64", w.at(self.offsets, last, "i64"), 8), here), w.sub(width, 1))
+        whole = w.both(w.compare("sle", width, left), w.compare("sle", w.add(row0, tile.rows), w["outs"]))
+        direct = w.both(whole, dense)
+        out = w.at(self.target, w.mul(row0, w["out_channel"]), tile.element)
+        spot = w.add(w.mul(w.sub(panel, self.panel0), self.per_row), nth)
+        sums = w.at(self.spare, w.mul(spot, tile.rows * tile.columns), tile.element)
+        start = w.select(self.begins, w.select(direct, w["bias"], ZERO), ADD)
+        to = w.select(direct, w.at(out, here, tile.element), sums)
+        row = w.select(direct, w["out_channel"], tile.columns)
+        bias = w.at(self.bias, row0, tile.element)
+        a = w.at(self.weights, w.add(w.mul(panel, w["a_panel"]), self.place), tile.element)
+        b = w.at(self.windows, column, tile.element)
+        if tile.by_lane:
+            w.call("multiply", a, b, self.many, to, row, bias, start)
+        else:   # meanwhile the next panel comes nearer, or the first one's next weights
+            goes_on = w.compare("slt", w.add(panel, 1), self.panels)
+            ahead = w.select(goes_on, w.at(a, w["a_panel"], tile.element), w.at(self.weights, self.later, tile.element))
+            inner = w.min(self.many, w["inner"])
+            call_multiply(w, tile, vectors, a, w["a_row"], w["a_step"], inner, w["a_jump"], b, self.many, to, row, bias, start, ahead)
+        with w.when(w.both(self.ends, w.negate(direct))):
+            self.put(out, sums, bias, column, w.min(left, width), w.min(w.sub(w["outs"], row0), tile.rows))
+
+    def put(self, out: Reg, sums: Reg, bias: Reg, column: Reg, columns: Reg, rows: Reg) -> None:
+        """Spare sums into the result, stretch by stretch of neighbouring pixels."""
+        w, tile = self.w, self.tile
+        biased = w.compare("eq", w["bias"], BIAS)
+        with w.loop(0, self.stretches) as s:
+            entry = w.at(self.joined, w.mul(s.i, JOINED), "i64")
+            offset, length, place = (w.load("i64", w.at(entry, n, "i64"), 8) for n in range(JOINED))
+            low, high = w.max(place, column), w.min(w.add(place, length), w.add(column, columns))
+            to = w.at(out, w.add(offset, w.mul(w.sub(low, place), w["out_column"])), tile.element)
+            of = w.at(sums, w.sub(low, column), tile.element)
+            with w.when(w.compare("slt", low, high)), w.loop(0, rows, carry=[to, of]) as r:
+                to, of = r.carry
+                given = w.load(tile.element, w.select(biased, w.at(bias, r.i, tile.element), of), tile.size)
+                value = w.select(biased, given, Reg("0.0", tile.element))
+                put_row(w, tile, to, of, w.sub(high, low), value, w["out_column"])
+                r.next = [w.at(to, w["out_channel"], tile.element), w.at(of, tile.columns, tile.element)]
+
+
+def put_row(w: Writer, tile: Tile, to: Reg, of: Reg, count: Reg, value: Reg, step: Reg) -> None:
+    """to[k * step] = of[k] + value."""
+    begin: Reg | int = 0
+    if tile.masked:
+        unit = w.compare("eq", step, 1)
+        every = w.splat(value, tile.lanes)
+        with w.loop(0, w.select(unit, count, 0), tile.lanes) as v:
+            mask = w.lanes_in(0, w.sub(count, v.i), tile.lanes)
+            made = w.fadd(w.load_some(tile.vector, w.at(of, v.i, tile.element), mask, tile.size), every)
+            w.store_some(made, w.at(to, v.i, tile.element), mask, tile.size)
+        begin = w.select(unit, count, 0)
+    with w.loop(begin, count, carry=[to]) as j:
+        w.store(w.fadd(w.load(tile.element, w.at(of, j.i, tile.element), tile.size), value), j.carry[0], tile.size)
+        j.next = [w.at(j.carry[0], step, tile.element)]
+
+
+# --- gradient of the weight -----------------------------------------------------------------------------------------------
+
+
+def weight_text(tile: Tile) -> str:
+    """Per item, walk blocks of pixels: pack windows, transpose them, and multiply rows of gradients with them."""
+    stride, across = tile.pitch, tile.odd_lines(CHUNK + tile.lanes)
+    w = Writer("conv_weight", ABI)
+    windows = w.scratch(tile.element, (CHUNK + tile.lanes) * stride)
+    turned = w.scratch(tile.element, (tile.block + tile.lanes) * across)
+    gradients = w.scratch(tile.element, (SLICE + tile.rows) * stride)
+    runs, offsets, joined = w.scratch("i64", RUN * tile.block), w.scratch("i64", tile.block), w.scratch("i64", JOINED * tile.block)
+    edge = w.scratch(tile.element, tile.rows * tile.columns)
+    load_params(w, WEIGHT.params)
+    load_pointers(w, *WEIGHT.operands)
+    with w.loop(w["begin"], w["end"]) as item:
+        chunk, above = w.rem(item.i, w["chunks"]), w.div(item.i, w["chunks"])
+        part, group = w.rem(above, w["parts"]), w.div(above, w["parts"])
+        row0 = w.mul(chunk, w["chunk"])
+        depth = w.min(w.sub(w["rows"], row0), w["chunk"])
+        source = w.at(w["input"], w.mul(group, w["in_group"]), tile.element)
+        gradient = w.at(w["gradient"], w.mul(group, w["out_group"]), tile.element)
+        result = w.at(w["result"], w.add(w.mul(above, w.mul(w["outs"], w["rows"])), row0), tile.element)
+        pixel0 = w.mul(part, w["per_part"])
+        pixels = w.min(w.add(pixel0, w["per_part"]), w["pixels"])
+        with w.loop(pixel0, pixels, tile.block) as first:
+            count = w.min(w.sub(pixels, first.i), tile.block)
+            number = find_runs(w, runs, offsets, first.i, count)
+            w.call("pack", windows, runs, number, source, w["table"], row0, depth, w["params"])
+            transpose_rows(w, tile, turned, across, windows, stride, depth, count)
+            stretches = join_runs(w, joined, runs, offsets, number)
+            start = w.select(w.compare("eq", first.i, pixel0), ZERO, ADD)
+            # Neighbouring pixels are read where they are; only rows of a tile that is not whole are packed.
+            dense = w.both(w.compare("eq", stretches, 1), w.compare("eq", w["out_column"], 1))
+            here = w.at(gradient, w.load("i64", offsets, 8), tile.element)
+            with w.loop(0, w["outs"], SLICE) as slice_:
+                outs = w.min(w.sub(w["outs"], slice_.i), SLICE)
+                read = w.select(dense, w.mul(w.div(outs, tile.rows), tile.rows), 0)
+                pack_gradients(w, tile, gradients, stride, gradient, joined, stretches, slice_.i, read, outs)
+                with w.loop(0, outs, tile.rows) as i, w.loop(0, depth, tile.columns) as j:
+                    in_place = w.compare("slt", i.i, read)
+                    row = w.add(slice_.i, i.i)
+                    own = w.at(here, w.mul(row, w["out_channel"]), tile.element)
+                    a = w.select(in_place, own, w.at(gradients, w.mul(i.i, stride), tile.element))
+                    a_row = w.select(in_place, w["out_channel"], stride)
+                    b = w.at(turned, j.i, tile.element)
+                    corner = w.at(result, w.add(w.mul(row, w["rows"]), j.i), tile.element)
+                    left, high = w.sub(depth, j.i), w.sub(outs, i.i)
+                    vectors = w.min(w.div(w.add(left, tile.lanes - 1), tile.lanes), tile.vectors)
+                    fits = w.both(w.compare("sge", high, tile.rows), w.compare("sge", left, w.mul(vectors, tile.lanes)))
+                    to, apart = w.select(fits, corner, edge), w.select(fits, w["rows"], tile.columns)
+                    call_multiply(w, tile, vectors, a, a_row, 1, count, 0, b, count, to, apart, edge, w.select(fits, start, ZERO), w.at(a, w.mul(a_row, tile.rows), tile.element))
+                    with w.when(w.negate(fits)):
+                        add_rows(w, tile, corner, edge, w.min(high, tile.rows), w.min(left, tile.columns), w.compare("eq", start, ADD))
+    return "\n".join([w.text(), pack_text(tile, stride), *multiply_texts(tile, across), declared(tile)])
+
+
+WEIGHT = declare(
+    Interface(
+        "conv_weight", ("gradient", "input", "table", "result"), (*GEOMETRY, "parts", "per_part", "chunks", "chunk"),
+        "groups, parts of the pixels, chunks of window rows; the result is [group, part, outs, rows]", weight_text,
+        refuses=f"chunks of more than {CHUNK} rows; vectors without masks",
+    )
+)  # fmt: skip
+
+
+def transpose_rows(w: Writer, tile: Tile, target: Reg, across: int, source: Reg, stride: int, rows: Reg, columns: Reg) -> None:
+    """target[column, row] = source[row, column], square by square; what the last squares hold besides is never used."""
+    with w.loop(0, rows, tile.lanes) as i, w.loop(0, columns, tile.lanes) as j:
+        of = w.at(source, w.add(w.mul(i.i, stride), j.i), tile.element)
+        to = w.at(target, w.add(w.mul(j.i, across), i.i), tile.element)
+        square = [w.load(tile.vector, w.at(of, k * stride, tile.element), tile.size) for k in range(tile.lanes)]
+        for k, value in enumerate(transposed(w, tile, square)):
+            w.store(value, w.at(to, k * across, tile.element), tile.size)
+
+
+def add_rows(w: Writer, tile: Tile, corner: Reg, edge: Reg, rows: Reg, columns: Reg, adds: Reg) -> None:
+    """Put the part of a tile that exists into the result, or add it to what is there."""
+    with w.loop(0, rows, carry=[corner, edge]) as r:
+        to, of = r.carry
+        with w.loop(0, columns, tile.lanes) as v:
+            mask = w.lanes_in(0, w.sub(columns, v.i), tile.lanes)
+            place = w.at(to, v.i, tile.element)
+            value = w.load(tile.vector, w.at(of, v.i, tile.element), tile.size)
+            old = w.select(adds, w.load_some(tile.vector, place, mask, tile.size), Reg("zeroinitializer", tile.vector))
+            w.store_some(w.fadd(value, old), place, mask, tile.size)
+        r.next = [w.at(to, w["rows"], tile.element), w.at(of, tile.columns, tile.element)]

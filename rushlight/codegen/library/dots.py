@@ -1,0 +1,119 @@
+"""The gradient of a convolution's weight as dot products along pixels: for vectors without masks, and behind winograd_weight.py.
+
+Enters: a tile. Leaves: the interface `WEIGHT_DOTS`, and texts of internal functions.
+"""
+
+from __future__ import annotations
+
+from ..writer import ABI, Reg, Writer
+from .convolve import declared
+from .interface import Interface, Tile, declare, load_params, load_pointers
+from .packing import GEOMETRY, JOINED, RUN, clear_tail, find_runs, join_runs, pack_gradients, pack_text
+
+DOT_BYTES, DOT_DEPTH, DOT_OUTS = 1024, 96, 66   # pixels packed at once, window rows, outputs
+
+
+def dot_text(tile: Tile) -> str:
+    """dot(gradients, their stride, windows, their stride, pixels, result, its stride, adds): one register tile of outputs x window rows.
+
+    result[i, j] is gradient row i . window row j, added to what is there if `adds`.
+    """
+    w = Writer("dot", [("ptr", "a"), ("i64", "a_row"), ("ptr", "b"), ("i64", "b_row"), ("i64", "count"), ("ptr", "c"), ("i64", "c_row"), ("i1", "adds")], "internal ")
+    zero = Reg("zeroinitializer", tile.vector)
+    number = tile.dot_rows * tile.dot_columns
+    rows = [w.at(w["a"], w.mul(w["a_row"], r), tile.element) for r in range(tile.dot_rows)]
+    columns = [w.at(w["b"], w.mul(w["b_row"], c), tile.element) for c in range(tile.dot_columns)]
+    with w.loop(0, w["count"], tile.lanes, carry=[zero] * number) as p:
+        sums = p.carry
+        right = [w.load(tile.vector, w.at(column, p.i, tile.element), tile.size) for column in columns]
+        made = []
+        for r in range(tile.dot_rows):
+            left = w.load(tile.vector, w.at(rows[r], p.i, tile.element), tile.size)
+            made += [w.fma(left, right[c], sums[r * tile.dot_columns + c]) for c in range(tile.dot_columns)]
+        p.next = made
+    whole = tile.dot_columns % tile.lanes == 0
+    width = tile.lanes if whole else 1
+    for r in range(tile.dot_rows):
+        for c in range(0, tile.dot_columns, width):
+            sums = p.carry[r * tile.dot_columns + c :][:width]
+            value = w.horizontals(sums) if whole else w.horizontal(sums[0])
+            place = w.at(w["c"], w.add(w.mul(w["c_row"], r), c), tile.element)
+            old = w.select(w["adds"], w.load(value.type, place, tile.size), Reg("zeroinitializer" if whole else "0.0", value.type))
+            w.store(w.fadd(value, old), place, tile.size)
+    return w.text()
+
+
+def weight_dots_text(tile: Tile) -> str:
+    """The kernel: per item, walk blocks of pixels; pack windows, then gradients a slice of outputs at a time, and add their dots."""
+    block = DOT_BYTES // tile.size
+    stride = block + tile.lanes
+    w = Writer("conv_weight_dots", ABI)
+    windows = w.scratch(tile.element, (DOT_DEPTH + tile.dot_columns) * stride)
+    gradients = w.scratch(tile.element, (DOT_OUTS + tile.dot_rows) * stride)
+    runs, offsets = w.scratch("i64", RUN * block), w.scratch("i64", block)
+    joined = w.scratch("i64", JOINED * block)
+    edge = w.scratch(tile.element, tile.dot_rows * tile.dot_columns)
+    load_params(w, WEIGHT_DOTS.params)
+    load_pointers(w, *WEIGHT_DOTS.operands)
+    with w.loop(w["begin"], w["end"]) as item:
+        chunk, above = w.rem(item.i, w["chunks"]), w.div(item.i, w["chunks"])
+        part, group = w.rem(above, w["parts"]), w.div(above, w["parts"])
+        row0 = w.mul(chunk, DOT_DEPTH)
+        depth = w.min(w.sub(w["rows"], row0), DOT_DEPTH)
+        source = w.at(w["input"], w.mul(group, w["in_group"]), tile.element)
+        gradient = w.at(w["gradient"], w.mul(group, w["out_group"]), tile.element)
+        result = w.at(w["result"], w.add(w.mul(above, w.mul(w["outs"], w["rows"])), row0), tile.element)
+        pixel0 = w.mul(part, w["per_part"])
+        pixels = w.min(w.add(pixel0, w["per_part"]), w["pixels"])
+        with w.loop(pixel0, pixels, block) as first:
+            count = w.min(w.sub(pixels, first.i), block)
+            padded = w.mul(w.div(w.add(count, tile.lanes - 1), tile.lanes), tile.lanes)
+            number = find_runs(w, runs, offsets, first.i, count)
+            w.call("pack", windows, runs, number, source, w["table"], row0, depth, w["params"])
+            clear_tail(w, tile, windows, Reg("0", "i64"), depth, stride, count, padded)
+            stretches = join_runs(w, joined, runs, offsets, number)
+            adds = w.compare("ne", first.i, pixel0)
+            # Neighbouring pixels are read where they are; only rows of a tile that is not whole are packed.
+            dense = w.both(w.both(w.compare("eq", stretches, 1), w.compare("eq", w["out_column"], 1)), w.compare("eq", count, padded))
+            here = w.at(gradient, w.load("i64", offsets, 8), tile.element)
+            with w.loop(0, w["outs"], DOT_OUTS) as slice_:
+                outs = w.min(w.sub(w["outs"], slice_.i), DOT_OUTS)
+                whole = w.mul(w.div(outs, tile.dot_rows), tile.dot_rows)
+                read = w.select(dense, whole, 0)
+                pack_gradients(w, tile, gradients, stride, gradient, joined, stretches, slice_.i, read, outs)
+                clear_tail(w, tile, gradients, read, outs, stride, count, padded)
+                with w.loop(0, depth, tile.dot_columns) as j, w.loop(0, outs, tile.dot_rows) as i:
+                    in_place = w.compare("slt", i.i, read)
+                    row = w.add(slice_.i, i.i)
+                    own = w.at(here, w.mul(row, w["out_channel"]), tile.element)
+                    a = w.select(in_place, own, w.at(gradients, w.mul(i.i, stride), tile.element))
+                    a_row = w.select(in_place, w["out_channel"], stride)
+                    b = w.at(windows, w.mul(j.i, stride), tile.element)
+                    corner = w.at(result, w.add(w.mul(row, w["rows"]), j.i), tile.element)
+                    fits = w.both(w.compare("sle", w.add(i.i, tile.dot_rows), outs), w.compare("sle", w.add(j.i, tile.dot_columns), depth))
+                    with w.when(fits):
+                        w.call("dot", a, a_row, b, stride, padded, corner, w["rows"], adds)
+                    with w.when(w.negate(fits)):
+                        w.call("dot", a, a_row, b, stride, padded, edge, tile.dot_columns, Reg("false", "i1"))
+                        add_edge(w, tile, corner, edge, w.sub(outs, i.i), w.sub(depth, j.i), adds)
+    parts = [w.text(), pack_text(tile, stride), dot_text(tile), declared(tile)]
+    return "\n".join(parts)
+
+
+WEIGHT_DOTS = declare(
+    Interface(
+        "conv_weight_dots", ("gradient", "input", "table", "result"), (*GEOMETRY, "parts", "per_part", "chunks"),
+        "groups, parts of the pixels, chunks of window rows; the result is [group, part, outs, rows]", weight_dots_text,
+    )
+)  # fmt: skip
+
+
+def add_edge(w: Writer, tile: Tile, corner: Reg, edge: Reg, outs: Reg, columns: Reg, adds: Reg) -> None:
+    """Put the part of a tile that exists into the result, or add it to what is there."""
+    with w.loop(0, w.min(outs, tile.dot_rows)) as r:
+        row = w.at(corner, w.mul(r.i, w["rows"]), tile.element)
+        with w.loop(0, w.min(columns, tile.dot_columns)) as c:
+            place = w.at(row, c.i, tile.element)
+            value = w.load(tile.element, w.at(edge, w.add(w.mul(r.i, tile.dot_columns), c.i), tile.element), tile.size)
+            old = w.select(adds, w.load(tile.element, w.select(adds, place, edge), tile.size), Reg("0.0", tile.element))
+            w.store(w.fadd(value, old), place, tile.size)

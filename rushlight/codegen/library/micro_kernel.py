@@ -1,0 +1,159 @@
+"""Register tiles: products of a few rows with a few vectors of columns, summed in registers over the depth of both operands.
+
+Enters: a tile. Leaves: texts of internal functions for the kernels of this folder.
+
+`multiply` reads the left operand packed, row elements of one depth side by side: the form whose lanes a multiply-add of AArch64 takes
+as operands. `multiply_N`, for N vectors of columns, reads it wherever it lies: element (r, k) at r * a_row + (k // inner) * a_jump +
+(k % inner) * a_step, broadcast from memory. So weights need no packing where their rows are whole, and the gradients of outputs
+need none where pixels are neighbours.
+"""
+
+from __future__ import annotations
+
+from ..writer import Reg, Writer
+from .interface import Tile
+
+ZERO, BIAS, ADD = 0, 1, 2     # what a tile starts from: nothing, the bias, what is there
+QUAD = 4                      # rows that share a pointer: one, two and three strides behind it are registers
+
+NEAR = [("ptr", "a"), ("ptr", "b"), ("i64", "depth"), ("ptr", "c"), ("i64", "row"), ("ptr", "bias"), ("i64", "start")]
+FAR = [
+    ("ptr", "a"), ("i64", "a_row"), ("i64", "a_step"), ("i64", "inner"), ("i64", "a_jump"),
+    ("ptr", "b"), ("i64", "depth"), ("ptr", "c"), ("i64", "row"), ("ptr", "bias"), ("i64", "start"),
+    ("ptr", "ahead"),
+]  # fmt: skip
+
+
+def multiply_text(tile: Tile, stride: int) -> str:
+    """multiply(weights, windows, depth, result, row stride, bias, start): one register tile; rows of b are `stride` elements apart."""
+    w = Writer("multiply", NEAR, "internal ")
+    zero = Reg("zeroinitializer", tile.vector)
+    with w.loop(0, w["depth"], carry=[w["a"], w["b"], *[zero] * (tile.rows * tile.vectors)]) as k:
+        a, b, *sums = k.carry
+        columns = [w.load(tile.vector, w.at(b, v * tile.lanes, tile.element), tile.size) for v in range(tile.vectors)]
+        made = []
+        for factor, r in zip(weight_factors(w, tile, a), range(tile.rows), strict=True):
+            made += [w.fma(columns[v], factor, sums[r * tile.vectors + v]) for v in range(tile.vectors)]
+        k.next = [w.at(a, tile.rows, tile.element), w.at(b, stride, tile.element), *made]
+    store_tile(w, tile, k.carry[2:], tile.vectors)
+    return w.text()
+
+
+def weight_factors(w: Writer, tile: Tile, a: Reg):
+    """The tile's weights of one window row, each as a vector of copies; loaded one vector at a time where lanes can be operands."""
+    if not tile.by_lane:
+        for r in range(tile.rows):
+            yield w.splat(w.load(tile.element, w.at(a, r, tile.element), tile.size), tile.lanes)
+        return
+    for r in range(0, tile.rows, tile.lanes):
+        first = min(r, tile.rows - tile.lanes)   # the last vector may overlap the one before
+        several = w.load(tile.vector, w.at(a, first, tile.element), tile.size)
+        for lane in range(r - first, tile.lanes):
+            yield w.lane(several, lane, tile.lanes)
+
+
+def multiply_far_text(tile: Tile, stride: int, vectors: int) -> str:
+    """multiply_N(a, a_row, a_step, inner, a_jump, b, depth, result, row stride, bias, start, ahead): see the file's head.
+
+    `ahead` is where the left operand will be read next: it comes nearer meanwhile, a row of it per step.
+    """
+    w = Writer(f"multiply_{vectors}", FAR, "internal ")
+    zero = Reg("zeroinitializer", tile.vector)
+    offsets = [w["a_row"], w.mul(w["a_row"], 2), w.mul(w["a_row"], 3)]
+    bases = [*(w.at(w["a"], w.mul(w["a_row"], r), tile.element) for r in range(0, tile.rows, QUAD)), w["ahead"]]
+    back = w.sub(w["a_jump"], w.mul(w["inner"], w["a_step"]))
+    with w.loop(0, w["depth"], w["inner"], carry=[*bases, w["b"], *[zero] * (tile.rows * vectors)]) as outer:
+        with w.loop(0, w["inner"], carry=outer.carry) as k:
+            heads, b, sums = k.carry[: len(bases)], k.carry[len(bases)], k.carry[len(bases) + 1 :]
+            columns = [w.load(tile.vector, w.at(b, v * tile.lanes, tile.element), tile.size) for v in range(vectors)]
+            w.prefetch(w.at(heads[-1], w.mul(w.binary("and", k.i, 7), w["a_row"]), tile.element))
+            made = []
+            for r in range(tile.rows):
+                head, nth = heads[r // QUAD], r % QUAD
+                place = w.at(head, offsets[nth - 1], tile.element) if nth else head
+                factor = w.splat(w.load(tile.element, place, tile.size), tile.lanes)
+                made += [w.fma(columns[v], factor, sums[r * vectors + v]) for v in range(vectors)]
+            k.next = [*(w.at(head, w["a_step"], tile.element) for head in heads), w.at(b, stride, tile.element), *made]
+        outer.next = [*(w.at(head, back, tile.element) for head in k.carry[: len(bases)]), *k.carry[len(bases) :]]
+    store_tile(w, tile, outer.carry[len(bases) + 1 :], vectors)
+    return w.text()
+
+
+def store_tile(w: Writer, tile: Tile, sums: list[Reg], vectors: int) -> None:
+    """Put the sums where `start` says: over what is there, on the bias, or added to what is there."""
+    places = []
+    for r in range(tile.rows):
+        row = w.at(w["c"], w.mul(w["row"], r), tile.element)
+        places += [w.at(row, v * tile.lanes, tile.element) for v in range(vectors)]
+    with w.when(w.compare("eq", w["start"], ZERO)):
+        for value, place in zip(sums, places, strict=True):
+            w.store(value, place, tile.size)
+    with w.when(w.compare("eq", w["start"], BIAS)):
+        for r in range(tile.rows):
+            bias = w.splat(w.load(tile.element, w.at(w["bias"], r, tile.element), tile.size), tile.lanes)
+            for n in range(r * vectors, (r + 1) * vectors):
+                w.store(w.fadd(sums[n], bias), places[n], tile.size)
+    with w.when(w.compare("eq", w["start"], ADD)):
+        for value, place in zip(sums, places, strict=True):
+            w.store(w.fadd(value, w.load(tile.vector, place, tile.size)), place, tile.size)
+
+
+def call_multiply(w: Writer, tile: Tile, vectors: Reg, *args: Reg | int) -> None:
+    """Call multiply_N for as many vectors as there are."""
+    for n in range(1, tile.vectors + 1):
+        with w.when(w.compare("eq", vectors, n)):
+            w.call(f"multiply_{n}", *args)
+
+
+def multiply_texts(tile: Tile, stride: int) -> list[str]:
+    """multiply_1 to multiply_N of a tile."""
+    return [multiply_far_text(tile, stride, n) for n in range(1, tile.vectors + 1)]
+
+
+# --- dots -------------------------------------------------------------------------------------------------------------------
+
+
+def transposed(w: Writer, tile: Tile, rows: list[Reg]) -> list[Reg]:
+    """As many vectors as they have lanes, transposed: pairs within 16 bytes, then pieces of 16 bytes."""
+    lanes, piece = tile.lanes, 16 // tile.size
+
+    def zipped(a: Reg, b: Reg, unit: int, half: int) -> Reg:
+        """Units of a and b by turns, from the lower or upper half of every piece."""
+        order = []
+        for start in range(0, lanes, piece):
+            for u in range(start + half * piece // 2, start + (half + 1) * piece // 2, unit):
+                order += [*range(u, u + unit), *range(lanes + u, lanes + u + unit)]
+        return w.shuffle(a, b, order)
+
+    made = list(rows)
+    if piece == 4:
+        for g in range(0, lanes, 4):
+            a, b, c, d = made[g : g + 4]
+            low, low_, high, high_ = zipped(a, b, 1, 0), zipped(c, d, 1, 0), zipped(a, b, 1, 1), zipped(c, d, 1, 1)
+            made[g : g + 4] = [zipped(low, low_, 2, 0), zipped(low, low_, 2, 1), zipped(high, high_, 2, 0), zipped(high, high_, 2, 1)]
+    else:
+        for g in range(0, lanes, 2):
+            a, b = made[g : g + 2]
+            made[g : g + 2] = [zipped(a, b, 1, 0), zipped(a, b, 1, 1)]
+    for j in range(piece):   # vector g * piece + j holds column b * piece + j of row group g as its piece b
+        column = block_transposed(w, tile, [made[g * piece + j] for g in range(lanes // piece)])
+        for g, value in enumerate(column):
+            made[g * piece + j] = value
+    return made
+
+
+def block_transposed(w: Writer, tile: Tile, rows: list[Reg]) -> list[Reg]:
+    """One, two or four vectors of as many pieces of 16 bytes, transposed."""
+    piece, count = 16 // tile.size, len(rows)
+
+    def pick(a: Reg, b: Reg, pieces: list[int]) -> Reg:
+        return w.shuffle(a, b, [p * piece + e for p in pieces for e in range(piece)])
+
+    if count == 1:
+        return rows
+    if count == 2:
+        return [pick(*rows, [0, 2]), pick(*rows, [1, 3])]
+    even, odd = [0, 2, 4, 6], [1, 3, 5, 7]
+    a, b, c, d = rows
+    left_even, left_odd, right_even, right_odd = pick(a, b, even), pick(a, b, odd), pick(c, d, even), pick(c, d, odd)
+    return [pick(left_even, right_even, even), pick(left_odd, right_odd, even), pick(left_even, right_even, odd), pick(left_odd, right_odd, odd)]

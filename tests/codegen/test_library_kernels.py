@@ -1,0 +1,62 @@
+"""Library kernels are declared, written for every vector width, accepted by LLVM, and shown like kernels of nests."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from rushlight.codegen.cpu import compile_ir
+from rushlight.codegen.library import convolve, depthwise, dots, overlap, winograd, winograd_weight
+from rushlight.codegen.library.interface import INTERFACES, assembly_of, text_of, tile_of, tile_shapes
+from rushlight.codegen.targets import find_target
+
+WIDTHS = {"aarch64": 128, "x86-64-avx2": 256, "x86-64-avx512": 512}
+MODULES = (convolve, depthwise, dots, overlap, winograd, winograd_weight)
+
+
+def test_every_kernel_is_declared_with_operands_parameters_and_items() -> None:
+    assert len(INTERFACES) >= 11
+    for name, interface in INTERFACES.items():
+        assert name == interface.name and interface.operands and interface.params and interface.items
+        assert len(set(interface.params)) == len(interface.params)
+
+
+@pytest.mark.parametrize("target", WIDTHS)
+@pytest.mark.parametrize("name", INTERFACES)
+def test_texts_compile_for_every_width(name: str, target: str) -> None:
+    interface, machine = INTERFACES[name], find_target(target)
+    tile = tile_of("f32", 0, machine.vector_bits)
+    if interface is convolve.WEIGHT and not tile.masked:
+        pytest.skip("dots.py has the form for vectors without masks")
+    assert machine.vector_bits == WIDTHS[target]
+    text = text_of(interface, interface.codes[-1], machine)
+    assert f"define void @{name}(" in text
+    assert compile_ir(text, machine, "object")[:4] == b"\x7fELF"
+
+
+@pytest.mark.parametrize("target", WIDTHS)
+def test_register_tiles_leave_no_accumulator_in_memory(target: str) -> None:
+    machine = find_target(target)
+    registers = 16 if machine.vector_bits == 256 else 32
+    for shape in tile_shapes(machine.vector_bits):
+        tile = tile_of("f32", shape, machine.vector_bits)
+        assert tile.rows * tile.vectors + tile.vectors <= registers
+        assert tile.pitch * tile.size % 128 == 64, "rows of windows would fall into few cache sets"
+    lines = assembly_of(convolve.FORWARD, "f32", machine).splitlines()
+    fma = "fmla" if target == "aarch64" else "vfmadd"
+    tile = tile_of("f32", 0, machine.vector_bits)
+    assert sum(fma in line for line in lines) >= tile.rows * tile.vectors
+
+
+def test_an_interface_refuses_dtypes_that_it_does_not_list() -> None:
+    with pytest.raises(ValueError, match="conv_winograd_input: expected a dtype among f32, got f64"):
+        text_of(winograd.INPUT, "f64", find_target("aarch64"))
+
+
+def test_library_kernels_are_shown() -> None:
+    code = "import rushlight as rl; rl.nn.functional.conv2d(rl.ones(1, 8, 9, 9), rl.ones(8, 8, 3, 3))"
+    made = subprocess.run([sys.executable, "-c", code], env={**os.environ, "RUSHLIGHT_SHOW": "llvm"}, capture_output=True, text=True, check=True)
+    assert "--- llvm: conv_forward" in made.stderr and "define void @conv_forward(" in made.stderr
