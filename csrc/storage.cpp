@@ -163,6 +163,7 @@ PyObject* storage_object(Storage* s) {
   s->retain();
   o->storage = s;
   o->weakrefs = nullptr;
+  o->extent = nullptr;
   return reinterpret_cast<PyObject*>(o);
 }
 
@@ -172,14 +173,29 @@ static void storage_dealloc(PyObject* self) {
   auto* o = reinterpret_cast<StorageObject*>(self);
   o->storage->face = nullptr;
   if (o->weakrefs) PyObject_ClearWeakRefs(self);
+  Py_CLEAR(o->extent);
   o->storage->drop();
   PyTypeObject* type = Py_TYPE(self);
   type->tp_free(self);
   Py_DECREF(type);
 }
 
-static PyObject* storage_nbytes(PyObject* self, PyObject*) { return PyLong_FromSize_t(self_storage(self)->nbytes); }
-static Py_ssize_t storage_length(PyObject* self) { return static_cast<Py_ssize_t>(self_storage(self)->nbytes); }
+static PyObject* storage_nbytes(PyObject* self, PyObject*) {
+  auto* o = reinterpret_cast<StorageObject*>(self);
+  return o->extent ? Py_NewRef(o->extent) : PyLong_FromSize_t(o->storage->nbytes);
+}
+static Py_ssize_t storage_length(PyObject* self) {
+  auto* o = reinterpret_cast<StorageObject*>(self);
+  return o->extent ? PyNumber_AsSsize_t(o->extent, PyExc_OverflowError) : static_cast<Py_ssize_t>(o->storage->nbytes);
+}
+static PyObject* storage_extent(PyObject* self, void*) {
+  PyObject* extent = reinterpret_cast<StorageObject*>(self)->extent;
+  return Py_NewRef(extent ? extent : Py_None);
+}
+static int storage_set_extent(PyObject* self, PyObject* value, void*) {
+  Py_XSETREF(reinterpret_cast<StorageObject*>(self)->extent, value && value != Py_None ? Py_NewRef(value) : nullptr);
+  return 0;
+}
 static PyObject* storage_data_ptr(PyObject* self, PyObject*) { return PyLong_FromVoidPtr(self_storage(self)->data); }
 static PyObject* storage_device(PyObject* self, void*) { return device_object(self_storage(self)->device); }
 static PyObject* storage_resizable(PyObject* self, PyObject*) { return PyBool_FromLong(self_storage(self)->resizable); }
@@ -192,6 +208,7 @@ static PyObject* storage_resize_method(PyObject* self, PyObject* arg) {
     return nullptr;
   }
   if (!storage_resize(self_storage(self), static_cast<size_t>(n))) return nullptr;
+  Py_CLEAR(reinterpret_cast<StorageObject*>(self)->extent);
   return Py_NewRef(self);
 }
 
@@ -285,7 +302,8 @@ static PyMethodDef storage_methods[] = {
     {"tobytes", guarded<storage_bytes>, METH_NOARGS, "a copy of the bytes"},
     {"write", guarded<storage_write>, METH_VARARGS, "write(bytes, at=0): overwrite bytes"},
     {}};
-static PyGetSetDef storage_getset[] = {{"device", storage_device, nullptr, nullptr, nullptr}, {"_cdata", storage_cdata, nullptr, nullptr, nullptr}, {}};
+static PyGetSetDef storage_getset[] = {{"device", storage_device, nullptr, nullptr, nullptr}, {"_cdata", storage_cdata, nullptr, nullptr, nullptr},
+                                       {"_extent", storage_extent, storage_set_extent, "the formula that nbytes() answers, or None", nullptr}, {}};
 static PyMemberDef storage_members[] = {{"__weaklistoffset__", T_PYSSIZET, offsetof(StorageObject, weakrefs), READONLY, nullptr}, {}};
 static PyType_Slot storage_slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(storage_dealloc)},
                                       {Py_tp_methods, storage_methods},

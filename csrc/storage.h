@@ -42,6 +42,7 @@ struct StorageObject {
   PyObject_HEAD
   Storage* storage;
   PyObject* weakrefs;
+  PyObject* extent;   // what nbytes() answers, where that is a formula (a fake tensor's storage); null elsewhere
 };
 extern PyTypeObject* StorageType;
 PyObject* storage_object(Storage* s);   // new reference; retains s

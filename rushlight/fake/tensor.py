@@ -107,12 +107,24 @@ class FakeTensor(Tensor):
 
     def _storage_bytes(self) -> Any:
         """How long the storage is."""
-        return self.extent if self.extent is not None else self.untyped_storage().nbytes()
+        if self.extent is None and self.symbolic is not None:
+            self.extent = _spanned(*self.symbolic) * self.itemsize
+        return self.extent if self.extent is not None else Tensor.untyped_storage(self).nbytes()
+
+    def untyped_storage(self) -> Any:
+        """The storage, whose length is a formula where the sizes are."""
+        storage = Tensor.untyped_storage(self)
+        storage._extent = None
+        length = self._storage_bytes()
+        # A storage that was given another length since has that one. (What stands for a hidden size says nothing of it.)
+        if isinstance(length, SymInt) and (_is_unbacked(length) or _on_meta(length) == storage.nbytes()):
+            storage._extent = length
+        return storage
 
     def _set_storage(self, storage: Any, offset: Any, size: Sequence[Any], stride: Sequence[Any]) -> None:
         layout = tuple(size), tuple(stride), offset
         Tensor._set_storage(self, storage, *(_on_meta(part) for part in (offset, *layout[:2])))
-        self.symbolic = layout if _is_symbolic(layout) else None
+        self.symbolic, self.extent = layout if _is_symbolic(layout) else None, storage._extent
 
     def resize_(self, *sizes: Any, memory_format: Any = None) -> FakeTensor:
         """New sizes in place; a storage that is too short becomes another."""
@@ -120,7 +132,7 @@ class FakeTensor(Tensor):
         order = contiguous_format if memory_format in (None, preserve_format) else memory_format
         layout = fresh(given, None if order is contiguous_format else strides_for(given, order))
         bare = _C.empty(*(tuple(map(_on_meta, part)) for part in layout[:2]), self.dtype, META)
-        enough = self.symbolic is None and not _is_symbolic(given) and bare.numel() * self.itemsize <= self.untyped_storage().nbytes()
+        enough = self.symbolic is None and not _is_symbolic(given) and bare.numel() * self.itemsize <= Tensor.untyped_storage(self).nbytes()
         self._set_storage(self.untyped_storage() if enough else bare.untyped_storage(), 0, *layout[:2])
         return self
 
@@ -171,7 +183,7 @@ class FakeTensor(Tensor):
         bare = _C.shallow_copy(self, True, Tensor)
         first = _C.alias(bare, tuple(bare.shape)[1:], bare.stride()[1:], bare.storage_offset(), bare.dtype)
         layout = None if self.symbolic is None else (self.symbolic[0][1:], self.symbolic[1][1:], self.symbolic[2])
-        return self.fake_mode.wrap(first, self.fake_device, layout, self.extent)
+        return self.fake_mode.wrap(first, self.fake_device, layout, self._storage_bytes() if self.symbolic else None)
 
     def _tape_copy(self) -> FakeTensor:
         """What the tape keeps of a result."""
@@ -280,7 +292,7 @@ class FakeTensorMode(TorchDispatchMode):
         """A `meta` tensor as a fake one; `extent` is the length of its storage where that is not its own."""
         result = _C.shallow_copy(bare, True, FakeTensor)
         result.fake_device, result.fake_mode, result.symbolic = device, self, symbolic
-        result.extent = extent if extent is not None or symbolic is None else math.prod(symbolic[0]) * bare.itemsize
+        result.extent = extent
         return result
 
     # --- calls -----------------------------------------------------------------------------------------------------------
@@ -294,7 +306,8 @@ class FakeTensorMode(TorchDispatchMode):
         device, bound = self.device_of(overload, bound)
         bound = tuple(self.admitted(overload, a) for a in bound)
         if isinstance(overload.definition, Composite):   # one with a derivative of its own: its body has the shapes
-            return self.wrapped(overload.definition.run(*bound), None, device, ())
+            with self:   # what the body makes of nothing (an arange) is fake too
+                return self.wrapped(overload.definition.run(*bound), None, device, ())
         is_symbolic = any(_is_symbolic(a) for a in bound)
         hidden = is_symbolic and any(_is_unbacked(a) for a in bound)
         before, _planning.active = _planning.active, True
@@ -383,7 +396,8 @@ class FakeTensorMode(TorchDispatchMode):
     def wrapped(self, result: Any, shapes: list | None, device: Any, args: tuple, is_view: bool = False) -> Any:
         """The results as fake tensors, with symbolic sizes where the rule gave them."""
         at = 0
-        shared = args[0].extent if is_view and args and isinstance(args[0], FakeTensor) else None     # a view's storage is its source's
+        source = args[0] if is_view and args and isinstance(args[0], FakeTensor) else None
+        shared = None if source is None or (source.symbolic is None and source.extent is None) else source._storage_bytes()     # a view's storage is its source's
 
         def one(r: Any) -> Any:
             nonlocal at
@@ -406,6 +420,11 @@ class FakeTensorMode(TorchDispatchMode):
             _pin(args)
             return None
         return rule if _is_symbolic(rule) else None
+
+
+def _spanned(sizes: Sequence[Any], strides: Sequence[Any], offset: Any) -> Any:
+    """How many elements a storage has that holds this layout and nothing else."""
+    return 0 if 0 in [n for n in sizes if isinstance(n, int)] else offset + 1 + sum((n - 1) * s for n, s in zip(sizes, strides, strict=True))
 
 
 def _symbolic_strides(sizes: Sequence[Any], hints: Sequence[int], strides: Sequence[int]) -> tuple:

@@ -8,6 +8,7 @@ which is slow where other programs want the cores. Refuses nothing; small matric
 from __future__ import annotations
 
 from .. import _C
+from ..base.shape import reaches
 from ..loops import expr
 from ..loops.nest import Assign, For, If, Local, Nest, Store, operands, rows
 from .lapack import Affine, Block, Number, Program, Strip, kernel_for, place
@@ -19,7 +20,7 @@ STRIPS = 16        # into how many, at most; by size alone, so that results do n
 
 def is_shared(p: Program, size: int) -> bool:
     """Whether a matrix is factored by panels."""
-    return p.count == 1 and size >= SHARED
+    return reaches(size, SHARED) and p.count == 1
 
 
 def panel_width(size: int) -> int:
@@ -85,7 +86,7 @@ def gather_nest() -> Nest:
 def solve(p: Program, code: str, trans: str, lu: Block, pivots: Block, b: Block) -> None:
     """op(A) X = B over `b`, from the factors; columns of a large system are shared by threads."""
     n, count = b.rows, b.cols
-    if p.count == 1 and n >= SHARED and count >= 32:
+    if is_shared(p, n) and reaches(count, 32):
         size, strips = cut(count)
         p.call("getrs", code, trans, n, Strip(size, count), lu.every(0), lu.lead, pivots.every(0), b.every(size * b.lead), b.lead,
                p.temporary(_C.int64, strips).every(1), strips=strips, work=n * n * size)  # fmt: skip

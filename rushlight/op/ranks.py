@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import _C
+from ..base.shape import reaches
 from ..loops.expr import Value, and_, cast, const, eq, gt, idiv, irem, load, lt, ne, not_, or_, var
 from ..loops.nest import For, If, Local, Nest, Store, operands, reduction, rows
 from .indexed import contiguous_strides
@@ -24,7 +25,7 @@ _kernels: dict[tuple, Any] = {}
 def rank_plan(input: Any, dim: int, count: int, descending: bool, wrap: Any) -> Any:
     """A plan for the first `count` elements along `dim` in order, and where they are; None if the dim is long."""
     sizes, strides = tuple(input.shape), input.stride()
-    if not sizes or sizes[dim] > SHORT or input.dtype.is_complex:
+    if not sizes or reaches(sizes[dim], SHORT + 1) or input.dtype.is_complex:
         return None
     shape = tuple(count if d == dim else n for d, n in enumerate(sizes))
     outs = contiguous_strides(shape)

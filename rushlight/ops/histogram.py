@@ -48,7 +48,9 @@ class InsertionPoint(Indexed):
 
 def search(sequence: Any, values: Any, right: bool, out_int32: bool = False) -> Any:
     """Insertion points of `values` in rows whose shapes are known to fit."""
-    return find_op("_insertion_point")(sequence, values, right, out_int32, sequence.shape[-1].bit_length())
+    length = sequence.shape[-1]
+    steps = length.bit_length() if isinstance(length, (int, _C.Extent)) else 63   # of a symbolic length nothing is asked
+    return find_op("_insertion_point")(sequence, values, right, out_int32, steps)
 
 
 class SearchSorted(Composite):
@@ -69,7 +71,7 @@ class SearchSorted(Composite):
             sequence = self.reordered(sequence, sorter)
         if not isinstance(input, _C.Tensor):
             input = sequence.new_full((), input, dtype=dtype)
-        if sequence.shape[-1] >= 2**31 and out_int32:
+        if out_int32 and sequence.shape[-1] >= 2**31:
             raise RuntimeError(f"searchsorted(): the size of the boundaries' last dimension should be less than {2**31} for out_int32=True")
         return search(sequence.to(dtype), input.detach().to(dtype), behind, out_int32)
 
@@ -115,7 +117,7 @@ class Bucketize(Composite):
 # --- counting -----------------------------------------------------------------------------------------------------------
 
 
-class BinCount(Composite):
+class BinCount(OpDefinition):
     """How often each non-negative integer occurs, or the sum of its weights."""
 
     batch = "loop"
@@ -123,15 +125,18 @@ class BinCount(Composite):
     differentiable = False
     out = False
 
-    def compute(self, input, weights, minlength):
-        if rank(input.dtype) != 1:
-            raise NotImplementedError(f'"bincount" not implemented for {input.dtype.name} tensors')
-        if input.ndim != 1:
-            raise RuntimeError(f"bincount: expected a vector of integers, got shape {list(input.shape)} of {input.dtype.name}")
-        if minlength < 0:
-            raise RuntimeError(f"bincount: minlength should be >= 0, got {minlength}")
-        if weights is not None and weights.shape != input.shape:
-            raise RuntimeError(f"bincount: expected weights of the shape of input, {list(input.shape)}, got {list(weights.shape)}")
+    def most(self, input, weights, minlength):
+        """The size that elements decide has no bound."""
+
+    def hidden_size(self, size, input, weights, minlength):
+        """The result, given that size."""
+        self.check(input, weights, minlength)
+        if not isinstance(minlength, int) or minlength:
+            (size >= minlength).expect_true()
+        return Spec((size,), _C.int64 if weights is None else _C.float32 if weights.dtype is _C.float32 else _C.float64)
+
+    def run(self, input, weights, minlength):
+        self.check(input, weights, minlength)
         if input.is_meta:
             raise NotImplementedError("bincount: the number of results depends on data, and meta tensors have none")
         if not input.numel():
@@ -140,6 +145,17 @@ class BinCount(Composite):
         if lowest < 0:
             raise RuntimeError(f"bincount: expected integers of at least 0 (non-negative), got {lowest}")
         return counted(input.to(_C.int64), max(highest + 1, minlength), self.amounts(input, weights))
+
+    def check(self, input: Any, weights: Any, minlength: int) -> None:
+        """Refuse what has no bins."""
+        if rank(input.dtype) != 1:
+            raise NotImplementedError(f'"bincount" not implemented for {input.dtype.name} tensors')
+        if input.ndim != 1:
+            raise RuntimeError(f"bincount: expected a vector of integers, got shape {list(input.shape)} of {input.dtype.name}")
+        if minlength < 0:
+            raise RuntimeError(f"bincount: minlength should be >= 0, got {minlength}")
+        if weights is not None and weights.shape != input.shape:
+            raise RuntimeError(f"bincount: expected weights of the shape of input, {list(input.shape)}, got {list(weights.shape)}")
 
     def amounts(self, input: Any, weights: Any) -> Any:
         """What each element adds to its bin."""

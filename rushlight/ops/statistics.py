@@ -113,7 +113,8 @@ class IsIn(Composite):
         count = test.numel()
         if not count:
             return find_op("zeros")(elements.shape, dtype=_C.bool, device=elements.device)
-        if count < 10 * max(elements.numel(), 1) ** 0.145:   # few: comparing with each is faster than a search
+        known = all(isinstance(n, (int, _C.Extent)) for n in (count, elements.numel()))   # of symbolic sizes nothing is asked
+        if known and count < 10 * max(elements.numel(), 1) ** 0.145:   # few: comparing with each is faster than a search
             return (elements.unsqueeze(-1) == test).any(-1)
         dtype = result_type_of((elements, test))
         elements, ordered = elements.to(dtype), test.to(dtype).sort()[0]

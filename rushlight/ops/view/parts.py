@@ -479,7 +479,7 @@ class TensorSplit(Composite):
                 raise RuntimeError(f"tensor_split: expected tensor_indices_or_sections of dtype int64 (long), got {at.dtype.name}")
             if at.ndim > 1:
                 raise RuntimeError(f"tensor_split: expected tensor_indices_or_sections with 0 or 1 dimensions, got {at.ndim}")
-            at = at.tolist()
+            at = [at[i].item() for i in range(at.shape[0])] if at.ndim and at.is_meta and at._keys else at.tolist()
         total = input.shape[d]
         if isinstance(at, INTS):
             if at <= 0:
@@ -488,9 +488,20 @@ class TensorSplit(Composite):
                 raise RuntimeError(f"tensor_split: {at} sections are too many")
             small, extra = divmod(total, at)
             return input.split([small + 1 if i < extra else small for i in range(at)], d)
+        if any(map(is_hidden, at)):
+            return cut_unseen(input, d, at, total)
         bounds = [slice(None, p).indices(total)[1] for p in at]
         starts, ends = [0, *bounds], [*bounds, total]
         return tuple(input.narrow(d, min(s, total), max(0, e - s)) for s, e in zip(starts, ends, strict=True))
+
+
+def cut_unseen(input: Any, dim: int, at: list[Any], total: Any) -> tuple[Any, ...]:
+    """Parts cut at positions that only elements can tell: they are taken to be in order and inside, which a traced graph checks."""
+    starts, ends = [0, *at], [*at, total]
+    for low, high in (*zip(starts, ends, strict=True), *((p, total) for p in at[:-1])):
+        if is_hidden(low) or is_hidden(high):
+            (low <= high).expect_true()
+    return tuple(input.narrow(dim, start, end - start) for start, end in zip(starts, ends, strict=True))
 
 
 class HSplit(Composite):
