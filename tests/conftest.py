@@ -1,6 +1,6 @@
 """What the whole suite shares: a quick tier, and a record of what has passed.
 
-    pytest --quick            the tests that take little time: one representative of each large sweep, nothing marked `slow`
+    pytest --quick            nothing marked `slow` or `ecosystem`, and a few cases of each test that has many (tiers.py has the rule)
     pytest --still-to-pass    only tests that have not passed in an earlier run here. `.ci/run` uses it after PyTorch has been
                               installed, to run exactly what the first run could not: no list of "tests that need PyTorch" to keep.
 """
@@ -9,19 +9,21 @@ from __future__ import annotations
 
 import pytest
 
+from tests.tiers import quick
+
 PASSED = "rushlight/passed"   # in pytest's own cache: the ids of the tests that have passed
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("rushlight")
-    group.addoption("--quick", action="store_true", help="leave out tests marked slow, ecosystem or sweep (under 3 minutes on 2 cores)")
+    group.addoption("--quick", action="store_true", help="a few cases of each test, none that is slow (under 3 minutes on 2 cores)")
     group.addoption("--still-to-pass", action="store_true", help="only tests that no earlier run with this cache has passed")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     left_out: list[pytest.Item] = []
     if config.getoption("--quick"):
-        left_out += [item for item in items if any(map(item.get_closest_marker, ("slow", "ecosystem", "sweep")))]
+        left_out += quick(config, items)
     if config.getoption("--still-to-pass"):
         done = set(config.cache.get(PASSED, []))
         left_out += [item for item in items if item.nodeid in done]

@@ -33,6 +33,7 @@ def checker(tmp_path, monkeypatch):
     return module
 
 
+@pytest.mark.slow
 def test_this_tree_has_no_violations():
     done = subprocess.run([sys.executable, str(TOOL)], capture_output=True, text=True)
     assert done.returncode == 0, "\n" + done.stdout + done.stderr

@@ -81,6 +81,7 @@ def test_benchmark_reports_and_survives_a_failing_case(monkeypatch):
     assert "no_such_function" in show_section(section)
 
 
+@pytest.mark.slow
 def test_stubs_are_made_from_the_registry():
     """The generator gives valid Python that types ops by their schemas. Committed stubs may lag behind a new op."""
     code = ("import runpy, sys; sys.argv = ['make_stubs']; "

@@ -14,8 +14,6 @@ from tests.parity.checks import seeded, spread  # noqa: E402
 from tests.parity.convert import Missing, function, thing  # noqa: E402
 from tests.parity.records import RECORDS  # noqa: E402
 
-pytestmark = pytest.mark.sweep
-
 # Where PyTorch answers otherwise: a pseudo-inverse in float32 here; decompositions that PyTorch takes in bfloat16 only when
 # they are empty; full contractions it multiplies and sums; histograms and distances there are no bfloat16 kernels for; losses in
 # chunks, in float32 here as those without chunks are everywhere.

@@ -9,15 +9,10 @@ pytest.importorskip("torch")
 from tests.func.sweep import CHECKS, outcome
 from tests.parity.records import RECORDS
 
-PARTS = 48
-QUICK = 1     # parts that are in the quick tier
+PARTS = 180
 
 
-def part(number: int) -> pytest.param:
-    return pytest.param(number, marks=() if number < QUICK else (pytest.mark.sweep,))
-
-
-@pytest.mark.parametrize("number", [part(n) for n in range(PARTS)])
+@pytest.mark.parametrize("number", range(PARTS))
 def test_records(number: int) -> None:
     failures = []
     for name in list(RECORDS)[number::PARTS]:

@@ -16,6 +16,7 @@ pytest.importorskip("torch")
 from tests.fuzz.watch import fuzz
 
 
+@pytest.mark.slow
 def test_a_few_calls_of_every_kind() -> None:
     assert fuzz(seed=1, start=0, stop=1_500, processes=1, extra=["--guard"], patience=60.0) == []
 
@@ -33,6 +34,7 @@ def test_a_kernel_that_leaves_its_memory_dies() -> None:
     assert codes[0] == 0 and codes[1] < 0
 
 
+@pytest.mark.slow
 def test_a_death_is_found_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process that dies in call 3 is reported with that number, and the calls after it are still made."""
     monkeypatch.setenv("RUSHLIGHT_FUZZ_DIE_AT", "3")

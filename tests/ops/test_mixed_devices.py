@@ -61,7 +61,7 @@ print(tried)
 """
 
 
-@pytest.mark.sweep
+@pytest.mark.slow
 def test_every_record_with_each_argument_elsewhere_survives() -> None:
     pytest.importorskip("torch")
     root = Path(__file__).resolve().parents[2]

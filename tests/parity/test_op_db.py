@@ -16,10 +16,9 @@ from tests.parity.compare import Different  # noqa: E402
 from tests.parity.left_out import APPLICABLE, BARS, LEFT_OUT, NOTHING_TO_CHECK, applies, is_certain, reasons  # noqa: E402
 from tests.parity.records import RECORDS  # noqa: E402
 
-QUICK = 15   # one record in so many stands for all in the quick tier
 # Checks of one record follow each other: they share its samples and kernels.
-CASES = [pytest.param(check, name, id=f"{check}-{name}", marks=() if number % QUICK == 0 else (pytest.mark.sweep,))
-         for number, name in enumerate(RECORDS) for check in CHECKS if applies(check, RECORDS[name])]  # fmt: skip
+CASES = [pytest.param(check, name, id=f"{check}-{name}")
+         for name in RECORDS for check in CHECKS if applies(check, RECORDS[name])]  # fmt: skip
 
 
 @pytest.mark.parametrize("check, name", CASES)

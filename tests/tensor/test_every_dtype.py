@@ -80,6 +80,7 @@ def test_every_path_answers_or_refuses(dtype):
             pytest.fail(f"{name} of {dtype}: {wrong!r}")
 
 
+@pytest.mark.slow
 def test_every_pair_of_dtypes_converts_or_refuses():
     for a in DTYPES:
         x = rl.empty(3, dtype=a)
