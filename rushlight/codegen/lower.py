@@ -15,11 +15,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..loops.expr import BUILD, Value, arg, const, load, node, rewrite, walk
-from ..loops.nest import Assign, Check, For, If, Local, Nest, Reduce, Statement, Store, map_values, values_of
+from ..loops.nest import (
+    Assign,
+    Check,
+    For,
+    If,
+    Local,
+    Multiply,
+    Nest,
+    Pack,
+    Reduce,
+    Statement,
+    Store,
+    map_values,
+    values_of,
+)
 from . import primitives as p
 from .interchange import in_memory_order, in_tiles
 from .registers import NotVector, Reg, Scope, VectorLoop
 from .targets import Target
+from .tile_functions import TileShape, multiply_function, pack_function
 from .vectorize import Addressing, wants_single_vectors
 
 ZERO = const(0, "i64")
@@ -42,6 +57,7 @@ class Lowering(Addressing):
         self.floor = 0  # nothing is emitted further out while a rare branch is being filled
         self.allocas: list[str] = []
         self.constants: dict[tuple[str, int, str], int] = {}  # offset of each in @constants
+        self.functions: dict[str, str] = {}  # texts of functions that the kernel calls
         self.entry_values()
         self.block((nest.loop,), outer=True)
 
@@ -76,7 +92,8 @@ class Lowering(Addressing):
         tables = [f"{name} = private unnamed_addr constant {text}" for name, text in self.table_texts()]
         head = f"define {self.target.linkage}void @{self.nest.name}({self.signature()}) #0 {{"
         lines = [f'target triple = "{self.target.triple}"', *tables, *self.out.declared.values(), head, "entry:"]
-        return "\n".join([*lines, *self.allocas, *body, "  ret void", "}", "attributes #0 = { nounwind }", ""])
+        ends = ["  ret void", "}", *self.functions.values(), "attributes #0 = { nounwind }", ""]
+        return "\n".join([*lines, *self.allocas, *body, *ends])
 
     def table_texts(self) -> list[tuple[str, str]]:
         texts = []
@@ -385,6 +402,8 @@ class Lowering(Addressing):
                 self.loop(s, outer)
             elif isinstance(s, If):
                 self.branch(s)
+            elif isinstance(s, (Pack, Multiply)):
+                self.tile(s)
             else:
                 failed = (Store(s.cell, ZERO, s.value),)
                 self.branch(If(s.condition, tuple(body[index:]), failed))
@@ -435,6 +454,34 @@ class Lowering(Addressing):
         code = s.value.dtype
         old = arg(s.operand, code) if s.index is None else load(s.operand, s.index, code)
         return BUILD[s.combine](old, s.value)
+
+    def tile(self, s: Pack | Multiply) -> None:
+        """A call of a function of its own: a tile's sums and pointers are all the registers there are."""
+        function, given = self.tile_call(s)
+        texts = []
+        for item in given:
+            reg = self.evaluate(item[1] if isinstance(item, tuple) else item)
+            if reg.lanes:
+                raise NotVector
+            if isinstance(item, tuple):
+                element = p.MEMORY[self.nest.operands[item[0]].code]
+                texts.append(f"ptr {self.scalar_address(item[0], reg, element, self.scopes[-1].depth)}")
+            else:
+                texts.append(f"{p.REGISTER[reg.code]} {reg.parts[0]}")
+        name, functions, declared = function
+        self.functions.update(functions)
+        self.out.declared.update({line: line for line in declared})
+        self.scopes[-1].lines.append(f"  call void @{name}({', '.join(texts)})")
+        self.forget({("operand", k) for k in stored_operands((s,))})
+
+    def tile_call(self, s: Pack | Multiply) -> tuple:
+        """The function, and what it is given: values, and (operand, place) pairs for addresses."""
+        shape = TileShape(self.nest.operands[s.a if isinstance(s, Multiply) else s.source].code, self.target)
+        if isinstance(s, Pack):
+            given = [(s.source, s.start), s.line, s.step, (s.target, s.at), s.lines, s.length]
+            return pack_function(shape, s.width), given
+        given = [(s.a, s.a_at), (s.b, s.b_at), s.b_step, (s.c, s.c_at), s.c_step, s.rows, s.columns, s.depth, s.add]
+        return multiply_function(shape, s.height, s.vectors), given
 
     def branch(self, s: If) -> None:
         condition = self.evaluate(s.condition)
@@ -616,6 +663,8 @@ def stored_operands(body: Sequence[Statement]) -> set[int]:
             found.add(s.operand)
         elif isinstance(s, Check):
             found.add(s.cell)
+        elif isinstance(s, (Pack, Multiply)):
+            found.add(s.target if isinstance(s, Pack) else s.c)
         elif isinstance(s, (For, Reduce)):
             found |= stored_operands(s.body)
         elif isinstance(s, If):

@@ -240,6 +240,12 @@ class Writer:
         self.lines.append(f"{name}:")
         self.block = name
 
+    def cut(self) -> None:
+        """A new block: LLVM selects instructions block by block, and takes long over many shuffles in one."""
+        name = f"next{self.fresh()}"
+        self.lines.append(f"  br label %{name}")
+        self.label(name)
+
     @contextmanager
     def loop(self, start: Number, stop: Number, step: Number = 1, carry: Sequence[Reg] = ()) -> Iterator[Loop]:
         """Code for i = start; i < stop; i += step. `carry` are the values the first iteration gets."""

@@ -17,6 +17,8 @@ The statements:
     Store(operand, index, value, combine)   write element `index`; combine in set add mul min max
     If(condition, then, otherwise)          a branch
     Check(condition, cell, value)           if it fails: cell[0] = value, and the rest of the block is skipped
+    Pack(source, target, ...)               lines of a matrix side by side, as Multiply reads them
+    Multiply(a, b, c, ...)                  a tile of a matrix product, summed in registers
 
 Names are read with `var(name, dtype)`: loop variables and parameters are i64, locals have their value's dtype.
 Indices count elements, not bytes. Values are read where they are used: a `load` after a `Store` to the same
@@ -162,7 +164,48 @@ class Check(Record):
     value: Value
 
 
-Statement = For | Reduce | Local | Assign | Store | If | Check
+class Pack(Record):
+    """`width` lines of a matrix side by side: target[at + k * pitch + r] = source[start + r * line + k * step], k < length.
+
+    Only `lines` of them exist; the last one stands for those that are missing, so that what is made of them is as finite
+    as the rest (nobody looks at it). Either `line` or `step` is 1. `pitch` is `width`, rounded up to whole vectors.
+    """
+
+    source: int
+    start: Value
+    line: Value
+    step: Value
+    target: int
+    at: Value
+    lines: Value
+    length: Value
+    width: int
+
+
+class Multiply(Record):
+    """A tile of a matrix product: c[r, j] = (c[r, j] if `add`) + sum over k < depth of a[r, k] * b[k, j].
+
+    `a` was packed `height` rows side by side, `b` is read in rows of `vectors` vectors; both may hold more than `rows` and
+    `columns` of them, `c` does not. How wide a vector is, and how sums are kept (vector or matrix registers), is the target's.
+    """
+
+    a: int
+    a_at: Value
+    b: int
+    b_at: Value
+    b_step: Value
+    c: int
+    c_at: Value
+    c_step: Value
+    rows: Value
+    columns: Value
+    depth: Value
+    add: Value
+    height: int
+    vectors: int
+
+
+Statement = For | Reduce | Local | Assign | Store | If | Check | Pack | Multiply
 
 
 class Nest(Record):
@@ -279,6 +322,7 @@ def pointwise_nest(name: str, inputs: Sequence[str], outputs: Sequence[str], val
 
 
 __all__ = [
-    "Assign", "BEGIN", "Check", "END", "For", "If", "Local", "Nest", "Operand", "Reduce", "Statement", "Store",
+    "Assign", "BEGIN", "Check", "END", "For", "If", "Local", "Multiply", "Nest", "Operand", "Pack", "Reduce",
+    "Statement", "Store",
     "operands", "pointwise_nest", "reduction", "rows",
 ]  # fmt: skip

@@ -12,7 +12,7 @@ from .text import show, spell
 
 if TYPE_CHECKING:
     from .expr import Value
-    from .nest import Check, For, If, Nest, Reduce, Statement, Store
+    from .nest import Check, For, If, Multiply, Nest, Pack, Reduce, Statement, Store
 
 WIDTH = 110
 _SIGN = {"set": "=", "add": "+=", "mul": "*=", "min": "min=", "max": "max="}
@@ -74,6 +74,19 @@ def _check(s: Check, indent: str) -> list[str]:
     return [f"{indent}check {spell(s.condition)} else x{s.cell}[0] = {spell(s.value)}"]
 
 
+def _pack(s: Pack, indent: str) -> list[str]:
+    place = f"{spell(s.start)} + r * {spell(s.line)} + k * {spell(s.step)}"
+    head = f"pack r < {s.width} of {spell(s.lines)}, k < {spell(s.length)}:"
+    return [f"{indent}{head} x{s.target}[{spell(s.at)} + k * pitch + r] = x{s.source}[{place}]"]
+
+
+def _multiply(s: Multiply, indent: str) -> list[str]:
+    a, b = f"x{s.a}[{spell(s.a_at)}: packed {s.height}]", f"x{s.b}[{spell(s.b_at)}: {spell(s.b_step)}]"
+    size = f"{spell(s.rows)} x {spell(s.columns)} x {spell(s.depth)}"
+    sums = f"x{s.c}[{spell(s.c_at)}: {spell(s.c_step)}]"
+    return [f"{indent}multiply {size}: {sums} = ({sums} if {spell(s.add)}) + {a} @ {b} in {s.vectors} vectors"]
+
+
 _LINES = {     # by the names of `nest`'s classes, which can print themselves: that file may import this one
     "For": _for,
     "Reduce": _reduce,
@@ -82,4 +95,6 @@ _LINES = {     # by the names of `nest`'s classes, which can print themselves: t
     "Store": _store,
     "If": _if,
     "Check": _check,
+    "Pack": _pack,
+    "Multiply": _multiply,
 }

@@ -9,12 +9,13 @@ It does not prove indices in range or iterations independent: those are the auth
 from __future__ import annotations
 
 from .expr import FLOATS, INTS, PART, PRIMITIVES, Value, walk
-from .nest import COMBINES, Assign, Check, For, If, Local, Nest, Reduce, Statement, Store
+from .nest import COMBINES, Assign, Check, For, If, Local, Multiply, Nest, Pack, Reduce, Statement, Store, values_of
 from .show import show_statements
 
 ANY = FLOATS | INTS | {"b1"} | PART.keys()
 REAL = FLOATS | INTS | {"b1"}
 BITS = INTS | {"b1"}
+TILED = frozenset(("f32", "f64"))
 
 # Primitive -> (number of arguments, dtypes of the data arguments, whether the result has their dtype).
 TABLE: dict[str, tuple[int, frozenset[str] | set[str], bool]] = {
@@ -151,8 +152,23 @@ class _Checker:
             self.value(s.condition, s, "b1")
             self.value(s.value, s, "i64")
             self.operand(s.cell, s, "i64")
+        elif isinstance(s, (Pack, Multiply)):
+            self.tile(s)
         else:
             raise IllegalNest(f"{self.nest.name}: a statement was expected, got {type(s).__name__}.")
+
+    def tile(self, s: Pack | Multiply) -> None:
+        """Matrices of one type that products are made of; places and sizes are i64."""
+        matrices = (s.source, s.target) if isinstance(s, Pack) else (s.a, s.b, s.c)
+        code = self.nest.operands[matrices[0]].code
+        if code not in TILED:
+            self.fail(f"matrices of {', '.join(sorted(TILED))} are multiplied in tiles", code, s)
+        for operand in matrices:
+            self.operand(operand, s, code)
+        for value in values_of(s):
+            self.value(value, s, "b1" if isinstance(s, Multiply) and value is s.add else "i64")
+        if isinstance(s, Multiply) and not (0 < s.height and 0 < s.vectors):
+            self.fail("a tile has rows and vectors", f"{s.height} x {s.vectors}", s)
 
     def store(self, s: Store) -> None:
         self.value(s.value, s)

@@ -7,6 +7,7 @@ layout neither can read; callers make those contiguous first.
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import os
 import struct
@@ -14,6 +15,7 @@ from typing import Any
 
 from .. import _C
 from ..codegen import tile_packs, tiled_products, tiles, transpose
+from ..codegen.schedule.cpu_product import BLOCK_STRIPS, Blocking, Finish, pack_nest, product_nest
 from ..codegen.targets import machine, vector_bits
 from ..devices import handlers
 from ..loops import expr
@@ -32,6 +34,11 @@ PACKED_ROWS = 4                 # rows from which that pays
 PACKED_PART = 1 << 20           # multiply-adds a thread takes at a time
 ROW_BLOCK = 128                 # rows of a tall left operand that meet every strip before the next ones are read
 
+TILED_WORK = 1 << 20             # multiply-adds from which packing both operands pays; half as many where one must be packed anyway
+TILED_SIDE = 8                   # rows and columns likewise
+PART_STRIPS = 8                  # strips of columns that are worth packing a block of rows for
+ITEMS = 8                        # parts a product is cut into, if it is large enough
+PACK_GRAIN = 1 << 16             # elements packed by a thread at a time
 TILE_SIDE, TILE_PARTS = 8, 16    # blocks on a side of a part of a tile product, and how many parts there should be at least
 TILE_SLICE, TILE_GROUP = 16, 1   # blocks of k in a slice, columns of blocks that meet a row of blocks: 32 KiB of the first-level cache
 TILE_PITCH = 2048                # elements between rows from which the left operand is packed: its lines would fall into too few cache sets
@@ -131,11 +138,66 @@ def packed_steps(
     """c = a @ b (+ addend) where columns of `b` are consecutive, as in `linear`: steps, and elements of slot `scratch`.
 
     None where a BLAS or another kernel is better."""
+    made = tiled_steps(code, device, a, b, c, m, n, k, scratch, 1, addend)
+    if made is not None:
+        return made
     if device.type != "cpu" or code not in ("f32", "f64") or b.row != 1 or (n > 1 and b.col < k) or m < PACKED_ROWS or not 0 < m * n * k <= PACKED:
         return None
     if a.col != 1 or c.col != 1:
         return None
     return pack_strips(code, b, n, k, scratch) + strip_products(code, a, scratch, c, m, n, k, addend), n * k
+
+
+def tiled_steps(
+    code: str, device: Any, a: Matrix, b: Matrix, c: Matrix, m: int, n: int, k: int, scratch: int,
+    batch: int = 1, addend: Matrix | None = None,
+) -> tuple[list[tuple], int] | None:  # fmt: skip
+    """c = a @ b (+ addend) in packed strips and register tiles: steps, and elements of slot `scratch`.
+
+    None for types without tiles, for layouts that are no lines, and for sizes where packing does not pay."""
+    least = TILED_WORK if b.col == 1 else TILED_WORK // 2
+    if device.type != "cpu" or code not in SIZES or m * n * k <= least or m < TILED_SIDE or n < TILED_SIDE:
+        return None
+    if (a.row != 1 and a.col != 1) or (b.row != 1 and b.col != 1) or c.col != 1:
+        return None
+    cut = Blocking(code)
+    strips, lines = -(-n // cut.width), -(-m // cut.height)
+    own = lines <= BLOCK_STRIPS              # one block holds all rows: nobody else wants the strips a part packs
+    chunks = max(1, m * n * k // CHUNK)
+    blocks = 1 if own else max(-(-lines // BLOCK_STRIPS), min(lines, 4, chunks))
+    block = -(-lines // blocks)
+    blocks = -(-lines // block)
+    parts = max(1, min(strips // (1 if own else PART_STRIPS), chunks // blocks, -(-ITEMS // (blocks * batch))))
+    part = -(-strips // parts)
+    parts = -(-strips // part)
+    shared = 1 if b.batch == 0 else batch
+    batch_b = b.batch if own else 0 if shared == 1 else strips * k
+    params = [m, n, k, a.row, a.col, c.row, a.batch, batch_b, c.batch, block * cut.height, blocks, part, parts]
+    params += [b.col, b.row] if own else []
+    slots = [a.slot, b.slot if own else scratch, c.slot]
+    if addend is not None:
+        params += [addend.row, addend.col, addend.batch]
+        slots[2:2] = [addend.slot]
+    grain = max(1, CHUNK * blocks * parts // (m * n * k))
+    product = (product_kernel(code, own, addend is not None), slots, params, batch * blocks * parts, grain, -1)
+    if own:
+        return [product], 0
+    given = [n, k, b.col, b.row, b.batch, strips]
+    pack = (pack_kernel(code), [b.slot, scratch], given, shared * strips, max(1, PACK_GRAIN // (k * cut.width)), -1)
+    return [pack, product], shared * strips * cut.width * k
+
+
+@functools.cache
+def pack_kernel(code: str) -> int:
+    """The kernel that packs a right operand for all."""
+    return compile_for(_C.device("cpu"), pack_nest(code))
+
+
+@functools.cache
+def product_kernel(code: str, own: bool, adds: bool) -> int:
+    """The kernel of products, of a right operand that it packs itself or that was packed before; sums may get an addend."""
+    finish = Finish("addend", (code,), lambda total, reads: total + reads[0]) if adds else None
+    return compile_for(_C.device("cpu"), product_nest(code, finish, own))
 
 
 def strips_of(code: str, n: int) -> list[tuple[int, int, int]]:

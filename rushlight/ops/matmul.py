@@ -12,7 +12,7 @@ from ..loops import expr
 from ..loops.nest import pointwise_nest
 from ..op import Composite, Extern, find_op
 from ..op.definition import KIND_PLANNED
-from ..op.gemm import Matrix, has_tiles, packed_steps, steps, tile_steps
+from ..op.gemm import Matrix, has_tiles, packed_steps, steps, tile_steps, tiled_steps
 from ..op.levels import behind
 from ..op.out import overwrite
 from ..op.pointwise import check_devices, compile_for
@@ -138,7 +138,10 @@ class _Product(Extern):
         if a.dtype in _HALF and m * n * k > 4096 and a.device.type == "cpu":
             return None
         slots = [("new", a.dtype, shape, None, -1, 0)]
-        packed = packed_steps(a.dtype.code, a.device, am, bm, out, m, n, k, 3) if count == 1 else None
+        if count == 1:
+            packed = packed_steps(a.dtype.code, a.device, am, bm, out, m, n, k, 3)
+        else:
+            packed = tiled_steps(a.dtype.code, a.device, am, bm, out, m, n, k, 3, count)
         if packed is not None:
             slots.append(("temp", a.dtype, (packed[1],), None, -1, 0))
         made = packed[0] if packed is not None else steps(a.dtype.code, a.device, am, bm, out, m, n, k, count)
@@ -485,7 +488,12 @@ class _AddProduct(Extern):
         rows = input.stride(0) if input.ndim == 2 and input.shape[0] != 1 else 0
         cols = input.stride(-1) if input.ndim and input.shape[-1] != 1 else 0
         m, k, n = a.shape[0], a.shape[1], b.shape[1]
-        product = steps(a.dtype.code, a.device, Matrix(1, *a.stride()), Matrix(2, *b.stride()), Matrix(3, n, 1), m, n, k, 1, float(alpha), 1.0)
+        given = (a.dtype.code, a.device, Matrix(1, *a.stride()), Matrix(2, *b.stride()), Matrix(3, n, 1), m, n, k)
+        tiled = tiled_steps(*given, 4, 1, Matrix(0, rows, cols)) if alpha == 1 else None
+        if tiled is not None:
+            slots = [("new", a.dtype, shape, None, -1, 0), ("temp", a.dtype, (tiled[1],), None, -1, 0)]
+            return _C.Plan(3, a.device, slots, tiled[0])
+        product = steps(*given, 1, float(alpha), 1.0)
         if product is None:
             return None
         size = a.itemsize

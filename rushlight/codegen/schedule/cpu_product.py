@@ -1,0 +1,154 @@
+"""CPU schedules of matrix products: packed strips, row blocks in cache, tiles in registers.
+
+Enters: an element type and a `Finish`, what is done with each sum. Leaves: nests. `pack_nest` lays the right operand out in
+strips as wide as a register tile, all threads together. `product_nest` takes blocks of rows: each packs its rows of the left
+operand, some values of k at a time, into memory of its own that stays in the second-level cache, and multiplies them with every
+strip. Sums over k are made in slices of fixed length, so a result depends neither on the number of threads nor on how rows
+are cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...loops.expr import Value, const, ge, idiv, irem, load, min_, ne, var
+from ...loops.nest import For, If, Local, Multiply, Nest, Operand, Pack, Statement, Store, operands, rows
+from ..targets import vector_bits
+from ..tile_functions import ELEMENTS
+
+SLICE = 384              # values of k whose sums stay in registers
+BLOCK_STRIPS = 16        # strips of rows in a block: what a thread packs of the left operand at a time
+TILES = {512: (14, 2), 256: (6, 2), 128: (8, 3)}     # rows and vectors of a register tile: sums fill most registers
+ZERO = const(0, "i64")
+
+
+def number(n: int) -> Value:
+    return const(n, "i64")
+
+
+class Blocking:
+    """Sizes for one element type and one width of vectors, by default this processor's."""
+
+    def __init__(self, code: str, bits: int = 0) -> None:
+        bits = bits or vector_bits()
+        self.height, self.vectors = TILES[bits]
+        self.lanes = bits // 8 // ELEMENTS[code][1]
+        self.width = self.vectors * self.lanes                              # columns of a tile, and of a strip
+        self.pitch = -(-self.height // self.lanes) * self.lanes             # elements between values of k of packed rows
+
+
+PACK_PARAMS = ("n", "k", "line", "step", "batch", "strips")
+
+
+def pack_nest(code: str, bits: int = 0) -> Nest:
+    """Strips of the right operand [k, n], batch after batch: parallel over strips."""
+    cut = Blocking(code, bits)
+    p = {name: var(name) for name in PACK_PARAMS}
+    item, first = var("i"), var("first")
+    return Nest("pack_strips", operands([code], [code]), PACK_PARAMS, rows(
+        Local("first", irem(item, p["strips"]) * number(cut.width)),
+        Pack(0, idiv(item, p["strips"]) * p["batch"] + first * p["line"], p["line"], p["step"],
+             1, item * p["k"] * number(cut.width), p["n"] - first, p["k"], cut.width),
+    ))  # fmt: skip
+
+
+PRODUCT_PARAMS = (
+    "m", "n", "k",
+    "line", "step", "row", "batch_a", "batch_b", "batch_c",   # strides: of the left operand, of the result, of batches
+    "block", "blocks", "part", "parts",            # rows of a block, how many; strips of a part of the columns, how many
+)  # fmt: skip
+OWN_PARAMS = ("right_line", "right_step")          # strides of a right operand that is not packed yet
+
+
+def product_nest(code: str, finish: Finish | None = None, own: bool = False, bits: int = 0) -> Nest:
+    """Blocks of rows times parts of columns, batch after batch: operands left, right, what `finish` reads, result.
+
+    The right operand is packed in strips; or, with `own`, as it lies in memory, and every part packs its strips for itself,
+    which is better where one block holds all rows.
+    """
+    return _Product(Blocking(code, bits), code, finish, own).nest()
+
+
+class _Product:
+    """The nest of a product in the making: names of its loops, numbers of its operands."""
+
+    def __init__(self, cut: Blocking, code: str, finish: Finish | None, own: bool) -> None:
+        self.cut, self.code, self.finish, self.own = cut, code, finish, own
+        self.late = () if finish is None else finish.codes
+        self.c = 2 + len(self.late)
+        self.left, self.strip = self.c + 1, self.c + 2 if own else 1     # packed rows, packed columns
+        self.height, self.width = number(cut.height), number(cut.width)
+
+    def nest(self) -> Nest:
+        params = (*PRODUCT_PARAMS, *(OWN_PARAMS if self.own else ()), *(() if self.finish is None else self.finish.params))
+        stack = [Operand(self.code, BLOCK_STRIPS * SLICE * self.cut.pitch)]
+        stack += [Operand(self.code, SLICE * self.cut.width)] if self.own else []
+        name = "_".join(["matrix_product", *(["own"] if self.own else []), *([] if self.finish is None else [self.finish.name])])
+        blocks, parts = var("blocks"), var("parts")
+        body = (
+            Local("matrix", idiv(var("i"), blocks * parts)),
+            Local("j0", irem(idiv(var("i"), blocks), parts) * var("part")),
+            Local("i0", irem(var("i"), blocks) * var("block")),
+            Local("high", min_(var("block"), var("m") - var("i0"))),
+            Local("row_strips", idiv(var("high") + number(self.cut.height - 1), self.height)),
+            For("slice", ZERO, idiv(var("k") + number(SLICE - 1), number(SLICE)), (
+                Local("k0", var("slice") * number(SLICE)),
+                Local("deep", min_(number(SLICE), var("k") - var("k0"))),
+                self.pack_rows(), self.columns(),
+            )),
+        )  # fmt: skip
+        return Nest(name, (*operands([self.code, self.code, *self.late], [self.code]), *stack), params, rows(*body))
+
+    def pack_rows(self) -> For:
+        """The block's rows of the left operand, one slice of k."""
+        t, line, step = var("t"), var("line"), var("step")
+        start = var("matrix") * var("batch_a") + (var("i0") + t * self.height) * line + var("k0") * step
+        target = t * number(SLICE * self.cut.pitch)
+        pack = Pack(0, start, line, step, self.left, target, var("high") - t * self.height, var("deep"), self.cut.height)
+        return For("t", ZERO, var("row_strips"), (pack,))
+
+    def columns(self) -> For:
+        """Every strip of the part meets all rows."""
+        strips = idiv(var("n") + number(self.cut.width - 1), self.width)
+        tiles = For("s", ZERO, var("row_strips"), tuple(self.tile()))
+        body = (self.pack_strip(), tiles) if self.own else (tiles,)
+        return For("j", var("j0"), min_(var("j0") + var("part"), strips), body)
+
+    def pack_strip(self) -> Pack:
+        first, line, step = var("j") * self.width, var("right_line"), var("right_step")
+        start = var("matrix") * var("batch_b") + first * line + var("k0") * step
+        return Pack(1, start, line, step, self.strip, ZERO, var("n") - first, var("deep"), self.cut.width)
+
+    def tile(self) -> list[Statement]:
+        """One tile of the result, and what becomes of it once all of k was summed."""
+        s, j, k0, deep = var("s"), var("j"), var("k0"), var("deep")
+        corner = (var("i0") + s * self.height, j * self.width)
+        at = var("matrix") * var("batch_c") + corner[0] * var("row") + corner[1]
+        right = ZERO if self.own else (var("matrix") * var("batch_b") + j * var("k") + k0) * self.width
+        high, wide = min_(self.height, var("high") - s * self.height), min_(self.width, var("n") - corner[1])
+        multiply = Multiply(
+            self.left, s * number(SLICE * self.cut.pitch), self.strip, right, self.width, self.c, at, var("row"),
+            high, wide, deep, ne(k0, ZERO), self.cut.height, self.cut.vectors,
+        )  # fmt: skip
+        if self.finish is None:
+            return [multiply]
+        return [multiply, If(ge(k0 + deep, var("k")), (self.finish.loop(self.code, self.c, at, corner, high, wide),))]
+
+
+class Finish:
+    """What becomes of a sum before it is stored for good: `value(sum, reads)`, of operands laid out like the result."""
+
+    def __init__(self, name: str, codes: tuple[str, ...], value: Callable[[Value, list[Value]], Value]) -> None:
+        self.name, self.codes, self.value = name, codes, value
+        self.params = tuple(f"{what}{k}" for k in range(len(codes)) for what in ("f_row", "f_col", "f_batch"))
+
+    def loop(self, code: str, c: int, at: Value, corner: tuple[Value, Value], high: Value, wide: Value) -> Statement:
+        """Over a tile whose sums are complete: it is still in the nearest cache."""
+        r, q = var("r"), var("q")
+        reads = []
+        for k, own in enumerate(self.codes):
+            row, column = (corner[0] + r) * var(f"f_row{k}"), (corner[1] + q) * var(f"f_col{k}")
+            reads.append(load(2 + k, var("matrix") * var(f"f_batch{k}") + row + column, own))
+        place = at + r * var("row") + q
+        inner = For("q", ZERO, wide, (Store(c, place, self.value(load(c, place, code), reads)),), vector=True)
+        return For("r", ZERO, high, (inner,))

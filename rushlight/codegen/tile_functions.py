@@ -1,0 +1,272 @@
+"""Tiles of matrix products as functions that kernels call: packing, and multiplying in registers.
+
+Enters: an element type and a `Target`. Leaves: for the statements `Pack` and `Multiply` (loops/nest.py) the name of a
+function, the texts of it and what it calls, and the intrinsics to declare. Refuses nothing: `verify` has.
+
+A tile of results stays in registers while k runs. Rows of the right operand are loaded as vectors; elements of the left
+one, packed side by side, multiply them: broadcast from memory where that is free (x86), taken from lanes of a vector where
+multiply-add can (AArch64). At the edges of a matrix smaller tiles do the same, and their last columns go through the stack.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ..loops.record import Record
+from .targets import Target
+from .writer import Number, Reg, Writer, declarations
+
+ELEMENTS = {"f32": ("float", 4), "f64": ("double", 8)}
+PREFETCH = "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"
+AHEAD = 16          # values of k between asking for memory that lies in short runs and reading it
+AHEAD_RUN = 4       # the same for long runs, in vectors
+UNROLL = 2          # values of k in an iteration of the tiles that matter
+UNROLLED = 8        # sums from which a tile does
+EDGE_ROWS = (4, 2, 1)
+MULTIPLY = (
+    ("ptr", "a"), ("ptr", "b"), ("i64", "b_step"), ("ptr", "c"), ("i64", "c_step"),
+    ("i64", "rows"), ("i64", "columns"), ("i64", "depth"), ("i1", "add"),
+)  # fmt: skip
+TILE = tuple(p for p in MULTIPLY if p[1] != "rows")
+PACK = (
+    ("ptr", "source"), ("i64", "line"), ("i64", "step"), ("ptr", "target"), ("i64", "lines"), ("i64", "length"),
+)  # fmt: skip
+Functions = tuple[str, dict[str, str], Sequence[str]]     # name, texts by name, declarations
+
+
+class TileShape(Record):
+    """An element type on a target."""
+
+    code: str
+    target: Target
+
+    @property
+    def element(self) -> str:
+        return ELEMENTS[self.code][0]
+
+    @property
+    def size(self) -> int:
+        return ELEMENTS[self.code][1]
+
+    @property
+    def lanes(self) -> int:
+        return max(128, self.target.vector_bits) // 8 // self.size
+
+    @property
+    def vector(self) -> str:
+        return f"<{self.lanes} x {self.element}>"
+
+    @property
+    def by_lane(self) -> bool:
+        """Whether multiply-add takes one lane of a vector as an operand."""
+        return self.target.triple.startswith("aarch64")
+
+    def pitch(self, width: int) -> int:
+        """Elements between values of k of lines packed side by side."""
+        return -(-width // self.lanes) * self.lanes
+
+
+# --- multiplying ------------------------------------------------------------------------------------------------------
+
+
+def multiply_function(shape: TileShape, height: int, vectors: int) -> Functions:
+    """The function of a `Multiply`: whole tiles at once, edges in smaller ones."""
+    name = f"multiply_{shape.code}_{height}x{vectors}"
+    heights = [height, *(h for h in EDGE_ROWS if h < height)]
+    texts = {}
+    for h in heights:
+        for v in range(1, vectors + 1):
+            texts[tile_name(shape, h, v)] = tile_text(shape, h, v, shape.pitch(height))
+    texts[name] = driver_text(shape, name, heights, vectors)
+    return name, texts, declarations(shape.lanes, shape.element).splitlines()
+
+
+def tile_name(shape: TileShape, rows: int, vectors: int) -> str:
+    return f"tile_{shape.code}_{rows}x{vectors}"
+
+
+def driver_text(shape: TileShape, name: str, heights: Sequence[int], vectors: int) -> str:
+    """Tiles over rows x columns, from tall to low: the number of vectors is that of the columns."""
+    w = Writer(name, MULTIPLY, "internal ")
+    first: Number = 0
+    for height in heights:
+        stop = w["rows"] if height == 1 else w.sub(w["rows"], height - 1)
+        with w.loop(first, stop, height) as i:
+            a, c = w.at(w["a"], i.i, shape.element), w.at(w["c"], w.mul(i.i, w["c_step"]), shape.element)
+            given = (a, w["b"], w["b_step"], c, w["c_step"], w["columns"], w["depth"], w["add"])
+            for v in range(1, vectors + 1):
+                wide = w.compare("sgt", w["columns"], (v - 1) * shape.lanes)
+                fits = wide if v == vectors else w.both(wide, w.compare("sle", w["columns"], v * shape.lanes))
+                with w.when(fits):
+                    w.call(tile_name(shape, height, v), *given)
+        first = i.i
+    return w.text()
+
+
+def tile_text(shape: TileShape, rows: int, vectors: int, pitch: int) -> str:
+    """One tile: `rows` x `vectors` sums, of which `columns` columns are wanted."""
+    w = Writer(tile_name(shape, rows, vectors), TILE, "internal ")
+    width = vectors * shape.lanes
+    spill = w.scratch(shape.element, rows * width)
+    sums = [Reg("zeroinitializer", shape.vector)] * (rows * vectors)
+    step = w.mul(w["b_step"], shape.size)
+    for row in tile_rows(w, shape, rows):      # the sums will be added there when k is through
+        for v in range(vectors):
+            w.prefetch(w.at(row, v * shape.lanes, shape.element))
+    unroll = UNROLL if rows * vectors > UNROLLED else 1
+    whole = w.sub(w["depth"], unroll - 1)
+    place = [w["a"], w["b"]]
+    first: Number = 0
+    for length, stop in ((unroll, whole), (1, w["depth"]))[: unroll]:
+        with w.loop(first, stop, length, carry=[*sums, *place]) as l:
+            now, (a, b) = l.carry[:-2], l.carry[-2:]
+            for u in range(length):
+                left = left_factors(w, shape, a, u * pitch, rows)
+                right = [w.load(shape.vector, w.at(b, v * shape.lanes, shape.element), shape.size) for v in range(vectors)]
+                for r in range(rows):
+                    factor = left(r)
+                    now[r * vectors : (r + 1) * vectors] = [
+                        w.fma(right[v], factor, now[r * vectors + v]) for v in range(vectors)
+                    ]
+                b = w.at(b, step, "i8")
+            l.next = [*now, w.at(a, length * pitch, shape.element), b]
+        sums, place, first = l.carry[:-2], l.carry[-2:], l.i
+    write_tile(w, shape, sums, vectors, spill)
+    return w.text()
+
+
+def left_factors(w: Writer, shape: TileShape, a: Reg, offset: int, rows: int) -> Callable[[int], Reg]:
+    """A function giving row r's element of the left operand on all lanes."""
+    if not shape.by_lane:
+        return lambda r: w.splat(w.load(shape.element, w.at(a, offset + r, shape.element), shape.size), shape.lanes)
+    held = [
+        w.load(shape.vector, w.at(a, offset + first, shape.element), shape.size) for first in range(0, rows, shape.lanes)
+    ]
+    return lambda r: w.lane(held[r // shape.lanes], r % shape.lanes, shape.lanes)
+
+
+def tile_rows(w: Writer, shape: TileShape, count: int) -> list[Reg]:
+    """Where rows of the tile begin in the result."""
+    rows = [w["c"]]
+    for _ in range(count - 1):
+        rows.append(w.at(rows[-1], w["c_step"], shape.element))
+    return rows
+
+
+def write_tile(w: Writer, shape: TileShape, sums: list[Reg], vectors: int, spill: Reg) -> None:
+    """The sums to `c`, added to what is there if `add`; through the stack where fewer columns are wanted."""
+    width, element, size = vectors * shape.lanes, shape.element, shape.size
+    rows = tile_rows(w, shape, len(sums) // vectors)
+    places = [w.at(row, v * shape.lanes, element) for row in rows for v in range(vectors)]
+    full = w.compare("sge", w["columns"], width)
+    with w.when(w.both(full, w["add"])):
+        for value, place in zip(sums, places, strict=True):
+            w.store(w.fadd(w.load(shape.vector, place, size), value), place, size)
+    with w.when(w.both(full, w.negate(w["add"]))):
+        for value, place in zip(sums, places, strict=True):
+            w.store(value, place, size)
+    with w.when(w.negate(full)):
+        for k, value in enumerate(sums):
+            w.store(value, w.at(spill, k * shape.lanes, element), size)
+        with w.loop(0, len(rows)) as r, w.loop(0, w["columns"]) as j:
+            value = w.load(element, w.at(spill, w.add(w.mul(r.i, width), j.i), element), size)
+            place = w.at(w["c"], w.add(w.mul(r.i, w["c_step"]), j.i), element)
+            old = w.select(w["add"], w.load(element, place, size), Reg("0.0", element))
+            w.store(w.fadd(value, old), place, size)
+
+
+# --- packing ----------------------------------------------------------------------------------------------------------
+
+
+def pack_function(shape: TileShape, width: int) -> Functions:
+    """The function of a `Pack`: lines that are runs of memory are exchanged in registers, others copied in vectors."""
+    name = f"pack_{shape.code}_{width}"
+    pitch = shape.pitch(width)
+    w = Writer(name, PACK, "internal ")
+    runs = w.compare("eq", w["step"], 1)
+    with w.when(runs):
+        last = w.sub(w["lines"], 1)
+        with w.loop(0, width, shape.lanes) as group:
+            lines = [w.mul(w.min(w.add(group.i, r), last), w["line"]) for r in range(shape.lanes)]
+            sources = [w.at(w["source"], line, shape.element) for line in lines]
+            target = w.at(w["target"], group.i, shape.element)
+            with w.loop(0, w.sub(w["length"], shape.lanes - 1), shape.lanes) as k:
+                exchange(w, shape, sources, target, k.i, pitch)
+        copy_elements(w, shape, width, w.sub(w["length"], w.rem(w["length"], shape.lanes)), pitch)
+    whole = w.compare("sge", w["lines"], pitch)
+    with w.when(w.both(w.negate(runs), whole)), w.loop(0, w["length"]) as k:
+        source, target = w.mul(k.i, w["step"]), w.mul(k.i, pitch)
+        later = w.mul(w.add(k.i, AHEAD), w["step"])
+        for first in range(0, pitch, shape.lanes):
+            w.prefetch(w.at(w["source"], w.add(later, first), shape.element))
+            value = w.load(shape.vector, w.at(w["source"], w.add(source, first), shape.element), shape.size)
+            w.store(value, w.at(w["target"], w.add(target, first), shape.element), shape.size)
+    with w.when(w.both(w.negate(runs), w.negate(whole))):
+        copy_elements(w, shape, width, 0, pitch)
+    return name, {name: w.text()}, [PREFETCH]
+
+
+def exchange(w: Writer, shape: TileShape, sources: list[Reg], target: Reg, k: Reg, pitch: int) -> None:
+    """`lanes` values of k of some lines, from runs of memory to vectors over lines."""
+    lanes = shape.lanes
+    places = [w.at(source, k, shape.element) for source in sources]
+    for place in places:
+        w.prefetch(w.at(place, AHEAD_RUN * lanes, shape.element))
+    rows = [w.load(shape.vector, place, shape.size) for place in places]
+    for j, column in enumerate(transposed(w, rows, lanes, 16 // shape.size)):
+        w.store(column, w.at(target, w.mul(w.add(k, j), pitch), shape.element), shape.size)
+
+
+def transposed(w: Writer, rows: list[Reg], lanes: int, per: int) -> list[Reg]:
+    """A square of lanes: squares inside blocks of 16 bytes (`per` lanes) first, then whole blocks. Both are single
+    instructions on every target, and LLVM finds them soon."""
+    columns: list[list[Reg]] = [[] for _ in range(per)]      # the j-th of every block, from each group of rows
+    for g in range(0, lanes, per):
+        for j, column in enumerate(interleaved(w, rows[g : g + per], lanes, per)):
+            columns[j].append(column)
+    blocks = [gathered(w, column, lanes, per) for column in columns]
+    return [blocks[c % per][c // per] for c in range(lanes)]
+
+
+def interleaved(w: Writer, rows: list[Reg], lanes: int, per: int) -> list[Reg]:
+    """Columns of `per` rows inside each block."""
+    units = 1
+    while units < per:
+        low, high = [], []      # of pairs of rows, units of the lower and of the upper half of each block in turn
+        for half, order in ((0, low), (per // 2, high)):
+            for block in range(0, lanes, per):
+                for unit in range(block + half, block + half + per // 2, units):
+                    order += [*range(unit, unit + units), *range(lanes + unit, lanes + unit + units)]
+        pairs = list(zip(rows[: per // 2], rows[per // 2 :], strict=True)) if units > 1 else list(zip(rows[::2], rows[1::2], strict=True))
+        rows = [shuffle(w, a, b, order) for a, b in pairs for order in (low, high)]
+        units *= 2
+        w.cut()
+    return rows
+
+
+def gathered(w: Writer, vectors: list[Reg], lanes: int, per: int) -> list[Reg]:
+    """Block b of every vector side by side, for each b."""
+    if len(vectors) == 1:
+        return vectors
+    halves = []
+    w.cut()
+    for odd in (0, per):
+        order = [first + lane for first in range(odd, 2 * lanes, 2 * per) for lane in range(per)]
+        pairs = zip(vectors[::2], vectors[1::2], strict=True)
+        halves.append(gathered(w, [shuffle(w, a, b, order) for a, b in pairs], lanes, per))
+    return [column for both in zip(*halves, strict=True) for column in both]
+
+
+def shuffle(w: Writer, a: Reg, b: Reg, order: Sequence[int]) -> Reg:
+    """Lanes of two vectors, in the given order."""
+    mask = ", ".join(f"i32 {n}" for n in order)
+    return w.new(a.type, f"shufflevector {a}, {b}, <{len(order)} x i32> <{mask}>")
+
+
+def copy_elements(w: Writer, shape: TileShape, width: int, first: Number, pitch: int) -> None:
+    """The values of k from `first` on, one element at a time."""
+    last = w.sub(w["lines"], 1)
+    with w.loop(first, w["length"]) as k, w.loop(0, width) as r:
+        source = w.add(w.mul(w.min(r.i, last), w["line"]), w.mul(k.i, w["step"]))
+        value = w.load(shape.element, w.at(w["source"], source, shape.element), shape.size)
+        w.store(value, w.at(w["target"], w.add(w.mul(k.i, pitch), r.i), shape.element), shape.size)

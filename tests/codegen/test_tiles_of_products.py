@@ -1,0 +1,112 @@
+"""Pack and Multiply: the statements that matrix products are made of, and the nests made of them."""
+
+from __future__ import annotations
+
+import ctypes
+
+import pytest
+
+from rushlight import codegen
+from rushlight.codegen.schedule.cpu_product import Blocking, Finish, pack_nest, product_nest
+from rushlight.codegen.targets import TARGETS
+from rushlight.loops.expr import const, var
+from rushlight.loops.nest import Multiply, Nest, Pack, operands, rows
+from rushlight.loops.verify import IllegalNest, verify
+
+np = pytest.importorskip("numpy")
+KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+SIZES = [(1, 1, 1), (14, 32, 16), (15, 33, 17), (29, 100, 800), (100, 65, 257), (3, 5, 700), (131, 257, 385), (1, 40, 384)]
+
+
+def run(nest: Nest, arrays: list, params: list[int], extent: int) -> None:
+    pointers = (ctypes.c_int64 * len(arrays))(*(x.ctypes.data for x in arrays))
+    KERNEL(codegen.compile(nest).address)(pointers, (ctypes.c_int64 * len(params))(*params), 0, extent)
+
+
+def product(a, b, code: str, addend=None, block_strips: int = 2, parts: int = 1, own: bool = False):
+    """a @ b (+ addend) through the nests, operands as they lie in memory."""
+    (m, k), n, cut = a.shape, b.shape[1], Blocking(code)
+    item = a.itemsize
+    strips = -(-n // cut.width)
+    packed = np.full(strips * cut.width * k, np.nan, a.dtype)   # whatever was there is overwritten
+    out = np.full((m + 1, n + 3), 7.0, a.dtype)
+    if not own:
+        run(pack_nest(code), [b, packed], [n, k, b.strides[1] // item, b.strides[0] // item, 0, strips], strips)
+    block = block_strips * cut.height
+    blocks, part = -(-m // block), -(-strips // parts)
+    params = [m, n, k, a.strides[0] // item, a.strides[1] // item, n + 3, 0, 0, 0, block, blocks, part, parts]
+    params += [b.strides[1] // item, b.strides[0] // item] if own else []
+    finish, late = None, []
+    if addend is not None:
+        finish, late = Finish("addend", (code,), lambda total, reads: total + reads[0]), [addend]
+        params += [addend.strides[0] // item, addend.strides[1] // item, 0]
+    run(product_nest(code, finish, own), [a, b if own else packed, *late, out], params, blocks * parts)
+    assert (out[m:] == 7).all() and (out[:, n:] == 7).all(), "a tile wrote past the edges of the result"
+    return out[:m, :n]
+
+
+@pytest.mark.parametrize("code", ["f32", "f64"])
+@pytest.mark.parametrize("size", SIZES, ids=["x".join(map(str, s)) for s in SIZES])
+def test_products_of_all_orders_of_memory(size: tuple[int, int, int], code: str) -> None:
+    m, n, k = size
+    dtype = {"f32": "float32", "f64": "float64"}[code]
+    random = np.random.default_rng(m * n + k)
+    for left_turned in (False, True):
+        for right_turned in (False, True):
+            a, b = random.standard_normal((m, k)).astype(dtype), random.standard_normal((k, n)).astype(dtype)
+            a = np.asfortranarray(a) if left_turned else a
+            b = np.asfortranarray(b) if right_turned else b
+            want = a.astype("f8") @ b.astype("f8")
+            bound = k * np.finfo(dtype).eps * (np.abs(a).astype("f8") @ np.abs(b).astype("f8"))
+            packed, own = product(a, b, code), product(a, b, code, own=True)
+            assert (np.abs(packed - want) <= bound).all()
+            assert (own == packed).all()
+
+
+def test_a_sum_does_not_depend_on_how_rows_and_columns_are_cut() -> None:
+    random = np.random.default_rng(1)
+    a, b = random.standard_normal((90, 500)).astype("f4"), random.standard_normal((500, 200)).astype("f4")
+    whole = product(a, b, "f32", block_strips=8)
+    assert (product(a, b, "f32", block_strips=1, parts=3) == whole).all()
+    assert (product(a[14:15], b, "f32") == whole[14:15]).all()
+    assert (product(a, b, "f32", block_strips=1, parts=2, own=True) == whole).all()
+
+
+def test_an_addend_is_added_once_and_may_be_a_row() -> None:
+    random = np.random.default_rng(2)
+    a, b = random.standard_normal((33, 900)).astype("f4"), random.standard_normal((900, 70)).astype("f4")
+    row = random.standard_normal(70).astype("f4")
+    repeated = np.broadcast_to(row, (33, 70))
+    assert (product(a, b, "f32", addend=repeated) == product(a, b, "f32") + row).all()
+
+
+def test_nan_and_infinity_stay_in_their_rows_and_columns() -> None:
+    a, b = np.ones((30, 40), "f4"), np.ones((40, 50), "f4")
+    a[29, 3], b[0, 49] = np.inf, np.nan
+    with np.errstate(invalid="ignore"):
+        want = a @ b
+    assert np.array_equal(product(a, b, "f32"), want, equal_nan=True)
+
+
+@pytest.mark.parametrize("target", [name for name, t in TARGETS.items() if not t.is_gpu and name != "riscv64"])
+def test_every_target_has_tiles(target: str) -> None:
+    text = codegen.emit_asm(product_nest("f32", bits=TARGETS[target].vector_bits), target)
+    fused = {"aarch64": "fmla", "wasm32": "f32x4"}.get(target, "vfmadd")
+    assert fused in text
+    if target == "aarch64":
+        assert ".s[" in text, "multiply-add takes its factor from a lane"
+
+
+def test_nests_with_tiles_print_and_are_checked() -> None:
+    text = str(product_nest("f32"))
+    assert "multiply" in text and "pack r <" in text
+    zero = const(0, "i64")
+    wrong = Nest("wrong", operands(["i32"], ["i32"]), (), rows(Pack(0, zero, zero, zero, 1, zero, zero, zero, 4)))
+    with pytest.raises(IllegalNest, match="f32"):
+        verify(wrong)
+    tile = Multiply(0, zero, 0, zero, zero, 1, zero, zero, zero, zero, zero, zero, 4, 1)
+    with pytest.raises(IllegalNest, match="b1"):
+        verify(Nest("wrong", operands(["f32"], ["f32"]), (), rows(tile)))
+    with pytest.raises(IllegalNest, match="no such name"):
+        pack = Pack(0, var("nowhere"), zero, zero, 1, zero, zero, zero, 4)
+        verify(Nest("wrong", operands(["f32"], ["f32"]), (), rows(pack)))
