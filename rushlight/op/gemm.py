@@ -19,9 +19,10 @@ from ..codegen.schedule.cpu_product import BLOCK_STRIPS, Blocking, Finish, pack_
 from ..codegen.targets import machine, vector_bits
 from ..devices import handlers
 from ..loops import expr
+from ..loops.lowered import Fold, Folding, Lowered, Memory
 from ..loops.nest import For, Nest, Store, operands, pointwise_nest, reduction, rows
 from ..loops.record import Record
-from .pointwise import compile_for
+from .pack import compile_for, lowered_steps
 
 SMALL = 32 * 32 * 32            # multiply-adds below which the generated kernel beats a BLAS call
 IN_CACHE = 1 << 20              # multiply-adds up to which packing operands, as a BLAS does, costs more than it gains
@@ -198,6 +199,49 @@ def product_kernel(code: str, own: bool, adds: bool) -> int:
     """The kernel of products, of a right operand that it packs itself or that was packed before; sums may get an addend."""
     finish = Finish("addend", (code,), lambda total, reads: total + reads[0]) if adds else None
     return compile_for(_C.device("cpu"), product_nest(code, finish, own))
+
+
+class Adding(Fold):
+    """Sums, long ones in blocks."""
+
+    blocked = True
+
+    def init(self, s: Any, code: str) -> tuple:
+        return (expr.const(0.0, code),)
+
+    def merge(self, s: Any, a: Any, b: Any) -> tuple:
+        return (a[0] + b[0],)
+
+
+ADDING = Adding()
+_vector_kernels: dict[tuple, Any] = {}
+
+
+def vector_steps(code: str, device: Any, a: Matrix, b: Matrix, c: Matrix, m: int, n: int, k: int, batch: int, slots: list) -> list[tuple] | None:
+    """Steps of a product with a vector, appending temporaries to `slots`: no tile to fill, so it is a sum like any other.
+
+    None where neither side is one. Operands are slots 0, 1 and 2."""
+    if device.type != "cpu" or code not in SIZES or (m != 1 and n != 1) or m * n * k <= SMALL:
+        return None
+    count = m * n
+    left, right = ((None, 0), (1, 0)) if m == 1 else ((0, 1), (None, 0))
+    vector, matrix = (a, b) if m == 1 else (b, a)
+    sizes = ((k,), (k, n)) if m == 1 else ((m, k), (k,))
+    strides = ((vector.col,), (matrix.row, matrix.col)) if m == 1 else ((matrix.row, matrix.col), (vector.row,))
+    reads, ranges = [], (count, k)
+    for slot, (name, own, steps_, dims) in enumerate(zip("ab", sizes, strides, (left, right), strict=True)):
+        step = (a, b)[slot].batch
+        if batch != 1:     # a range in front
+            own, steps_, dims = (batch, *own), (step, *steps_), (0, *(None if d is None else d + 1 for d in dims))
+        reads.append(Memory(name, code, own, steps_, dims))
+    if batch != 1:
+        ranges = (batch, *ranges)
+    folding = Folding(ADDING, code, frozenset((len(ranges) - 1,)))
+    lowered = Lowered(
+        "vector_product", ("vector_product", code), ranges, ranges[:-1], (code,), tuple(reads),
+        lambda at, sources: (sources[0].read(at) * sources[1].read(at),), folding=folding,
+    )  # fmt: skip
+    return lowered_steps(lowered, device, _vector_kernels, slots)
 
 
 def strips_of(code: str, n: int) -> list[tuple[int, int, int]]:

@@ -12,7 +12,7 @@ from ..loops import expr
 from ..loops.nest import pointwise_nest
 from ..op import Composite, Extern, find_op
 from ..op.definition import KIND_PLANNED
-from ..op.gemm import Matrix, has_tiles, packed_steps, steps, tile_steps, tiled_steps
+from ..op.gemm import Matrix, has_tiles, packed_steps, steps, tile_steps, tiled_steps, vector_steps
 from ..op.levels import behind
 from ..op.out import overwrite
 from ..op.pointwise import check_devices, compile_for
@@ -138,6 +138,9 @@ class _Product(Extern):
         if a.dtype in _HALF and m * n * k > 4096 and a.device.type == "cpu":
             return None
         slots = [("new", a.dtype, shape, None, -1, 0)]
+        made = vector_steps(a.dtype.code, a.device, am, bm, out, m, n, k, count, slots)
+        if made is not None:
+            return _C.Plan(2, a.device, slots, made)
         if count == 1:
             packed = packed_steps(a.dtype.code, a.device, am, bm, out, m, n, k, 3)
         else:
