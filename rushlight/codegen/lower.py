@@ -35,7 +35,7 @@ from .interchange import in_memory_order, in_tiles
 from .registers import NotVector, Reg, Scope, VectorLoop
 from .targets import Target
 from .tile_functions import TileShape, multiply_function, pack_function
-from .vectorize import Addressing, wants_single_vectors
+from .vectorize import Addressing, choose_width, wants_single_vectors
 
 ZERO = const(0, "i64")
 
@@ -557,13 +557,17 @@ class Lowering(Addressing):
         before = {name: self.to_loop_width(reg) for name, reg in ({n: self.env[n] for n in carried} | accs).items()}
         guard = self.push(inside, is_guard=True)
         ends = [(here.label, before)]
-        done = None
+        done, whole = None, False
         if s.vector and self.target.vector_bits and here.loop is None and not carried:
             done = self.vector_loop(s, start, stop, accs)
-            if done is not None and wants_single_vectors(s, self.nest, self.target):
+            whole = done is not None and not accs and not self.tested and self.leaves_no_rest(s)
+            if done is not None and not whole and wants_single_vectors(s, self.nest, self.target):
                 done = self.vector_loop(s, done[0], stop, accs, so_far=done[1])
         first, accs_now = (start, before) if done is None else done
-        ends.append(self.serial_loop(s, first, stop, accs_now, guard, skip=done is not None, step=step))
+        if whole:
+            ends.append((guard.label, {}))
+        else:
+            ends.append(self.serial_loop(s, first, stop, accs_now, guard, skip=done is not None, step=step))
         self.pop()
         here.lines.append(f"  br i1 {test}, label %{inside}, label %{after}")
         here.lines += [f"{inside}:", *guard.lines, f"  br label %{after}", f"{after}:"]
@@ -571,6 +575,11 @@ class Lowering(Addressing):
         self.join(ends)
         self.env.pop(s.var, None)
         self.forget(changed | {s.var})
+
+    def leaves_no_rest(self, s: For | Reduce) -> bool:
+        """Whether a constant number of iterations is a number of whole vectors."""
+        lanes, unroll = choose_width(s, self.nest, self.target)
+        return s.start.op == s.stop.op == "const" and s.stop.attr > s.start.attr and not (s.stop.attr - s.start.attr) % (lanes * unroll)
 
     def serial_loop(
         self, s: For | Reduce, start: Reg, stop: Reg, carried: dict[str, Reg], guard: Scope, skip: bool, step: str

@@ -40,7 +40,10 @@ def choose_width(s: For | Reduce, nest: Nest, target: Target) -> tuple[int, int]
     spans = 4 if target.vector_bits <= 128 or isinstance(s, Reduce) else 2
     if len(nodes) > LONG or (target.registers <= 16 and len(nodes) > HEAVY):
         spans = 2
-    return lanes, max(1, spans * register // wide // lanes)
+    unroll = max(1, spans * register // wide // lanes)
+    while unroll > 1 and s.start.op == s.stop.op == "const" and (s.stop.attr - s.start.attr) % (lanes * unroll):
+        unroll //= 2  # a loop of so many iterations leaves no rest
+    return lanes, unroll
 
 
 def wants_single_vectors(s: For | Reduce, nest: Nest, target: Target) -> bool:
@@ -90,6 +93,16 @@ def _stored(body: Sequence[Statement]) -> list[int]:
         elif isinstance(s, If):
             found += _stored(s.then) + _stored(s.otherwise)
     return found
+
+
+def without_constant(value: Value) -> tuple[Value, int]:
+    """A sum as what is not constant in it, and what is."""
+    if value.op == "const":
+        return ZERO, value.attr
+    if value.op != "add":
+        return value, 0
+    (a, first), (b, second) = (without_constant(arg) for arg in value.args)
+    return add(a, b), first + second
 
 
 class Addressing:
@@ -159,11 +172,47 @@ class Addressing:
             depth = max(at.depth, self.barrier(operand), self.floor)
             pointer = self.scalar_address(operand, at, step_type, depth)
             return self.load_parts(code, [pointer], 0, depth)
+        if loop.turned and form is not None and not (form[0].op == "const" and form[0].attr == unit):
+            return self.turned_read(operand, code, form, step_type, loop)
         pointers = form and self.vector_pointers(operand, form, unit, step_type, loop, is_store=False)
         if pointers:
             names, depth = pointers
             return self.load_parts(code, names, loop.lanes, max(depth, self.floor))
         return self.gather(operand, code, offset, step_type, loop)
+
+    def turned_read(self, operand: int, code: str, form: tuple[Value, Value], step_type: str, loop: VectorLoop) -> Reg:
+        """Element k of as many rows as there are lanes, from a square block of which every row is read at once."""
+        coefficient, base = form
+        rest, shift = without_constant(base)
+        rest, shift = add(rest, const(shift - shift % loop.lanes, "i64")), shift % loop.lanes
+        key = ("turned", operand, coefficient, rest)
+        scope = self.scopes[-1]
+        if key not in scope.memo:
+            lines, out = scope.lines, self.out
+            step, first = self.evaluate(coefficient), self.evaluate(rest)
+            at = out.emit(lines, f"getelementptr {step_type}, ptr %p{operand}, i64 {first.parts[0]}")
+            read = []
+            for lane in range(loop.lanes):
+                if lane:
+                    at = out.emit(lines, f"getelementptr {step_type}, ptr {at}, i64 {step.parts[0]}")
+                read.append(self.load_parts(code, [at], loop.lanes, scope.depth))
+            halves = [[r.parts[0] for r in read]] + ([] if code not in p.PARTS else [[r.imag[0] for r in read]])
+            ty = p.type_of(p.PARTS.get(code, code), loop.lanes)
+            scope.memo[key] = [self.exchange(lines, ty, loop.lanes, half) for half in halves]
+        halves = scope.memo[key]
+        imag = None if len(halves) == 1 else [halves[1][shift]]
+        return Reg(code, loop.lanes, [halves[0][shift]], scope.depth, imag=imag)
+
+    def exchange(self, lines: list[str], ty: str, lanes: int, vectors: list[str]) -> list[str]:
+        """A square of registers transposed, by interleaving the two halves of the list once per bit of the lane number."""
+        half = lanes // 2
+        orders = [", ".join(f"i32 {begin + k // 2 + (k % 2) * lanes}" for k in range(lanes)) for begin in (0, half)]
+        for _ in range(lanes.bit_length() - 1):
+            vectors = [
+                self.out.emit(lines, f"shufflevector {ty} {vectors[k]}, {ty} {vectors[k + half]}, <{lanes} x i32> <{order}>")
+                for k in range(half) for order in orders
+            ]  # fmt: skip
+        return vectors
 
     def load_parts(self, code: str, pointers: list[str], lanes: int, depth: int) -> Reg:
         lines = self.scopes[depth].lines
@@ -384,6 +433,7 @@ class Addressing:
         if so_far is not None:
             unroll = 1
         loop = VectorLoop(s.var, lanes, unroll, guard, self.out.fresh(), start)
+        loop.turned = isinstance(s, For) and s.turned and s.stop.attr == lanes and unroll == 1
         top = self.out.label()
         scope = self.push(top, loop)
         self.env[s.var] = Reg("i64", lanes, [], scope.depth)
@@ -416,6 +466,7 @@ class Addressing:
         init = {acc: self.widen(reg, loop.lanes, loop.unroll) for acc, reg in accs.items()}
         limit = out.emit(lines, f"sub i64 {stop.parts[0]}, {loop.width}")
         good = out.emit(lines, f"icmp sle i64 {loop.start.parts[0]}, {limit}")
+        self.tested = bool(loop.checks)  # a stride that turns out otherwise takes the scalar loop
         for test in loop.checks.values():
             good = out.emit(lines, f"and i1 {good}, {test}")
         done, rest, before = out.label(), out.label(), guard.label

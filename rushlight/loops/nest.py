@@ -97,7 +97,8 @@ class For(Record):
     """Run `body` for var in [start, stop); `vector` asserts independent iterations.
 
     A vector loop may ask for memory `ahead` bytes before its contiguous operands are read: many streams at once are more than
-    some processors' own prediction follows.
+    some processors' own prediction follows. A `turned` vector loop, of as many iterations as a register has lanes, reads at
+    base + stride * var + k for every k below that number: whole registers are read along k and exchanged, not single elements.
     """
 
     var: str
@@ -106,6 +107,7 @@ class For(Record):
     body: tuple[Statement, ...]
     vector: bool = False
     ahead: int = 0
+    turned: bool = False
 
 
 class Reduce(Record):
@@ -245,7 +247,8 @@ def _describe(item: object, form: list[object]) -> None:
     else:
         form.append(type(item).__name__)
         for field in item.fields:
-            _describe(getattr(item, field), form)
+            if field != "turned" or item.turned:
+                _describe(getattr(item, field), form)
 
 
 def values_of(item: object) -> list[Value]:

@@ -13,7 +13,7 @@ from ..loops.expr import PART, Value, bitcast, cast, complex_, const, fma, idiv,
 from ..loops.nest import For, Local, Nest, Statement, Store, operands, rows
 
 Pair = tuple[Value, Value]
-ZERO = const(0, "i64")
+ZERO, ONE = const(0, "i64"), const(1, "i64")
 LAST = 16
 SMALLEST, LARGEST = 32, 1 << 16
 
@@ -121,27 +121,39 @@ def transform_nest(code: str, n: int, kind: str) -> Nest:
     return Nest(f"fft_{kind}_{n}", operands([code, code], [code, code, code]), ("scale", "rows"), rows(*body))
 
 
-def split(code: str, n: int, table: int, source: tuple, target: tuple, whole: bool) -> list[Statement]:
+def pairs_nest(code: str, kind: str) -> Nest:
+    """Rows of operand 0, transforms of `n` pairs or (`real`) first halves of spectra, turned into each other with the roots of operand 1."""
+    n, row, part = var("n"), var("i"), PART[code]
+    read, written = (n + ONE, n) if kind == "real" else (n, n + ONE if kind == "half" else n * const(2, "i64"))
+    source, target = (0, var("from")), (2, var("to"))
+    scale = cast(bitcast(var("scale"), "f64"), part)
+    body = join(code, n, 0, source, target) if kind == "real" else split(code, n, 0, source, target, kind == "whole", scale)
+    return Nest(f"fft_pairs_{kind}", operands([code, code], [code]), ("n", "scale"), rows(Local("from", row * read), Local("to", row * written), *body))
+
+
+def split(code: str, n: int | Value, table: int, source: tuple, target: tuple, whole: bool, scale: Value | None = None) -> list[Statement]:
     """The spectrum of 2n real numbers from the transform of n pairs of them: [Z(k) + Z*(n-k)] / 2 and a turned difference."""
-    k, size = var("s"), const(n, "i64")
+    k, size = var("s"), const(n, "i64") if isinstance(n, int) else n
     (read, first), (write, begin) = source, target
     a, b = pair(load(read, first + k, code)), pair(load(read, first + size - k, code))
     half, zero = const(0.5, a[0].dtype), const(0.0, a[0].dtype)
     turned_ = times((a[0] - b[0], a[1] + b[1]), pair(load(1, const(table, "i64") + k, code)))
     re, im = fma(a[0] + b[0], half, turned_[0]), fma(a[1] - b[1], half, turned_[1])
+    scale = const(1.0, a[0].dtype) if scale is None else scale
+    re, im = re * scale, im * scale
     stores = [Store(write, begin + k, complex_(re, im))]
     if whole:
-        stores.append(Store(write, begin + const(2 * n, "i64") - k, complex_(re, neg(im))))
+        stores.append(Store(write, begin + size + size - k, complex_(re, neg(im))))
     edge = pair(load(read, first, code))
     return [
-        Store(write, begin, complex_(edge[0] + edge[1], zero)), Store(write, begin + size, complex_(edge[0] - edge[1], zero)),
+        Store(write, begin, complex_((edge[0] + edge[1]) * scale, zero)), Store(write, begin + size, complex_((edge[0] - edge[1]) * scale, zero)),
         For("s", const(1, "i64"), size, tuple(stores), vector=True),
     ]  # fmt: skip
 
 
-def join(code: str, n: int, table: int, source: tuple, target: tuple) -> list[Statement]:
+def join(code: str, n: int | Value, table: int, source: tuple, target: tuple) -> list[Statement]:
     """n pairs to transform back, from the first n + 1 of a spectrum whose first and last are real, whatever they hold."""
-    k, size = var("s"), const(n, "i64")
+    k, size = var("s"), const(n, "i64") if isinstance(n, int) else n
     (read, first), (write, begin) = source, target
     a, b = pair(load(read, first + k, code)), pair(load(read, first + size - k, code))
     turned_ = times((a[0] - b[0], a[1] + b[1]), pair(load(1, const(table, "i64") + k, code)))

@@ -130,7 +130,7 @@ class ComplexToReal(_Library):
     def plan(self, args):
         input, dim, norm, size = args
         self.meta(*args)
-        if not input.numel() or size % 2 or input.shape[-1] != size // 2 + 1:
+        if not input.numel() or size % 2 or input.shape[-1] != size // 2 + 1 or not size:
             return None
         return direct_plan(input, dim, "real", factor(norm, size))
 

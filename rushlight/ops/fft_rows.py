@@ -1,11 +1,14 @@
-"""Transforms along one dim, on the host: generated kernels for powers of two, NumPy's pocketfft for other lengths.
+"""Transforms along one dim, on the host: generated kernels, and NumPy's pocketfft for what is longer than they reach.
 
 Enters: plain tensors, a dim, a scale. Leaves: new tensors, outside every graph; `ops/fft.py` adds derivatives. Real
-rows of even length are transformed as complex ones of half the length (`op/butterflies.py`).
+rows of even length are transformed as complex ones of half the length where that is a power of two (`op/butterflies.py`).
+Other lengths go a lane to a row (`op/fourier.py`): in one kernel while its scratch memory fits a cache, as two of the square
+root's length beyond that, and as a convolution with a chirp where a prime factor is large.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import struct
 from collections.abc import Callable
@@ -13,12 +16,15 @@ from functools import cache
 from typing import Any
 
 from .. import _C
-from ..op import OpDefinition, find_op
-from ..op.butterflies import KINDS, fits, room_for, table_of, transform_nest
+from ..loops.expr import PART
+from ..op import OpDefinition, find_op, fourier
+from ..op.butterflies import KINDS, fits, pairs_nest, room_for, table_of, transform_nest
 from ..op.definition import KIND_PLANNED
-from ..op.pointwise import compile_for
+from ..op.pack import BY_CODE, compile_for
 from ..op.reduction import GRAIN, as_step
 
+LONGEST = 2048   # points of rows whose scratch memory stays in the second-level cache
+FEW = 256        # points from which one row alone is worth two kernels
 IN_PLAN = 4096   # rows up to which a plan carries the table of roots itself
 CHUNKS = 32      # parts that threads share; each has room of its own
 _kernels: dict[tuple, Any] = {}
@@ -59,6 +65,57 @@ def rows_plan(input: Any, kind: str, scale: float, table: int | None) -> Any:
     return _C.Plan(inputs, device, slots, [(kernel, operands, [bits, grain], count, grain, -1, *constants)])
 
 
+def pairs_plan(input: Any, kind: str, scale: float) -> Any:
+    """A plan from the transforms of n pairs to the spectra of 2n numbers, or back (`kind` real)."""
+    width, dtype, device = input.shape[-1], input.dtype, input.device
+    n = width - 1 if kind == "real" else width
+    shape = (*input.shape[:-1], {"half": n + 1, "whole": 2 * n, "real": n}[kind])
+    slots = [("new", dtype, shape, None, 0, 0)]
+    if device.type == "meta" or not input.numel():
+        return _C.Plan(2, device, slots, [])
+    key = (dtype.code, "pairs", kind)
+    if key not in _kernels:
+        _kernels[key] = as_step(compile_for(device, pairs_nest(dtype.code, kind)))
+    bits = struct.unpack("q", struct.pack("d", scale))[0]
+    count = input.numel() // width
+    return _C.Plan(2, device, slots, [(_kernels[key], [0, 1, 2], [n, bits], count, max(1, GRAIN // n), -1)])
+
+
+@cache
+def pair_roots(n: int, kind: str, dtype: Any) -> Any:
+    """exp of half the angles of n roots, times what the kernel would multiply them by."""
+    import numpy as np  # loaded with the first long transform
+
+    unit, sign = (1j, 1) if kind == "real" else (-0.5j, -1)
+    made = _C.empty([n + 1], None, dtype, _C.device("cpu"))
+    made.numpy()[...] = unit * np.exp(sign * 1j * np.pi / n * np.arange(n + 1))
+    return made
+
+
+class Pairs(OpDefinition):
+    """Spectra of real rows from the transforms of their pairs, or back."""
+
+    schema = "_fft_pairs(Tensor input, Tensor roots, str kind, float scale) -> Tensor"
+    function = method = out = False
+    differentiable = False
+    kind = KIND_PLANNED
+
+    def plan(self, args):
+        input, table, kind, scale = args
+        n = input.shape[-1] - (kind == "real")
+        if kind not in ("half", "whole", "real") or not input._is_contiguous() or table.dtype is not input.dtype or table.shape != (n + 1,):
+            raise RuntimeError("_fft_pairs: expected dense rows and the table of roots of these rows")
+        return pairs_plan(input, kind, scale)
+
+
+def spectrum_of_pairs(x: Any, kind: str, scale: float) -> Any:
+    return find_op("_fft_pairs")(x, pair_roots(x.shape[-1], kind, x.dtype), kind, scale)
+
+
+def pairs_of_spectrum(x: Any) -> Any:
+    return find_op("_fft_pairs")(x, pair_roots(x.shape[-1] - 1, "real", x.dtype), "real", 1.0)
+
+
 class Rows(OpDefinition):
     """Dense rows of a power of two, transformed and scaled by one kernel."""
 
@@ -89,12 +146,185 @@ def transform_rows(input: Any, kind: str, scale: float) -> Any:
 
 def direct_plan(input: Any, dim: Any, kind: str, scale: float) -> Any:
     """A plan for the plainest case, dense rows of moderate length; None for any other."""
-    n = points(kind, input.shape[-1]) if input.ndim else 0
-    if len(dim) != 1 or dim[0] != input.ndim - 1 or not input._is_contiguous() or input.device.type != "cpu" or not fits(n) or n > IN_PLAN:
+    if not input.ndim or len(dim) != 1 or dim[0] != input.ndim - 1 or not input._is_contiguous() or input.device.type != "cpu":
         return None
-    if kind in ("half", "whole") and input.shape[-1] % 2:
+    width = input.shape[-1]
+    n = 2 * (width - 1) if kind == "real" else width
+    count = input.numel() // width
+    if fits_lanes(n) and not fits(points(kind, width)) and (n < FEW or 2 * count >= fourier.lanes(to_complex(input.dtype).code)):
+        shape = (*input.shape[:-1], {"half": n // 2 + 1}.get(kind, n))
+        form = kind if kind in ("half", "whole", "real") else "rows"
+        return lanes_plan(input, form, n, (), shape, scale, kind in ("inverse", "real"))
+    n = points(kind, width)
+    if not fits(n) or n > IN_PLAN or (kind in ("half", "whole") and width % 2):
         return None
     return rows_plan(input, kind, scale, None)
+
+
+# --- many rows at once ----------------------------------------------------------------------------------------------------
+
+
+@cache
+def stage_bytes(n: int, code: str) -> tuple[bytes, int, int]:
+    """Roots and stages of rows of `n` as the kernel reads them, the number of stages, and where they begin."""
+    return packed_tables(*fourier.stages_and_roots(n), code)
+
+
+@cache
+def chirp_bytes(n: int, code: str) -> tuple[bytes, int, int]:
+    """The same for a chirp of `n`."""
+    return packed_tables(*fourier.chirp_tables(n), code)
+
+
+def packed_tables(stages: list[int], roots: list[complex], code: str) -> tuple[bytes, int, int]:
+    flat = [x for z in roots for x in (z.real, z.imag)]
+    table = struct.pack(f"<{len(flat)}{'f' if code == 'c64' else 'd'}", *flat)
+    table += bytes(-len(table) % 16)
+    return table + struct.pack(f"<{len(stages)}q", *stages), len(stages) // fourier.FIELDS, len(table)
+
+
+def lanes_kernel(device: Any, code: str, kind: str) -> Any:
+    key = (code, kind)
+    if key not in _kernels:
+        _kernels[key] = as_step(compile_for(device, fourier.transform_nest(code, kind)))
+    return _kernels[key]
+
+
+def lanes_plan(input: Any, kind: str, n: int, places: tuple[int, ...], shape: tuple, scale: float, inverse: bool, turns: int = -1) -> Any:
+    """A plan that transforms `n` points a row; `places` are (outer, inner, strides in and out) of columns, () of rows."""
+    code, device = to_complex(input.dtype).code, input.device
+    inputs = 1 if turns < 0 else 2
+    slots = [("new", BY_CODE[PART[code] if kind == "real" else code], shape, None, 0, 0)]
+    if device.type == "meta" or not input.numel():
+        return _C.Plan(inputs, device, slots, [])
+    given = input.shape[-1] if kind in ("chirp", "real") else n
+    points = fourier.convolution_length(n) if kind == "chirp" else n
+    table, stages, begin = (chirp_bytes if kind == "chirp" else stage_bytes)(n, code)
+    width = fourier.lanes(code) * (2 if kind in ("half", "whole", "real") else 1)
+    if places:
+        outer, inner, in_outer, in_stride, out_outer, out_stride = places
+        count, blocks = inner, outer * -(-inner // width)
+        where = [inner, in_outer, in_stride, out_outer, out_stride, 0]
+    else:
+        count = input.numel() // max(1, input.shape[-1])
+        blocks, where = -(-count // width), [0] * 6
+    # Few chunks: each has scratch memory of its own, which is in cache only from its second block on.
+    grain = max(1, GRAIN // (4 * points * width), -(-blocks // (2 * _C.get_num_threads())))
+    slots.append(("temp", BY_CODE[PART[code]], (-(-blocks // grain) * 2 * fourier.room_for(points, code),), None, 0, 0))
+    bits = struct.unpack("q", struct.pack("d", scale))[0]
+    roots = (-1, 0)
+    params = [points, given, count, stages, bits, int(inverse), fourier.room_for(points, code), grain, *where]
+    operands = [0, roots, (-1, begin), inputs, inputs + 1]
+    if turns >= 0:      # the table of turns lies behind the roots, in a tensor that carries both
+        operands[1], params[-1] = turns, (begin + 15) // 16 * 16 // BY_CODE[code].itemsize
+    return _C.Plan(inputs, device, slots, [(lanes_kernel(device, code, kind), operands, params, blocks, grain, -1, table)])
+
+
+@cache
+def turns_table(n1: int, n2: int, code: str) -> Any:
+    """Roots of the rows of `n1`, and behind them exp(-2 pi i k j / n) for every result k of them and every column j of `n2`."""
+    import numpy as np  # loaded with the first long transform
+
+    table, _, begin = stage_bytes(n1, code)
+    n = n1 * n2
+    angles = np.outer(np.arange(n1, dtype=np.int64), np.arange(n2, dtype=np.int64)) % n * (2 * np.pi / n)
+    kind = np.complex64 if code == "c64" else np.complex128
+    flat = np.concatenate([np.frombuffer(table[:begin], kind), np.exp(-1j * angles).astype(kind).reshape(-1)])
+    made = _C.empty([flat.size], None, BY_CODE[code], _C.device("cpu"))
+    made.numpy()[...] = flat
+    return made
+
+
+class Lanes(OpDefinition):
+    """Rows or columns of any small factors, transformed and scaled a register's worth at a time (`op/fourier.py`)."""
+
+    schema = "_fft_lanes(Tensor input, Tensor? turns, str kind, int n, float scale, bool inverse) -> Tensor"
+    function = method = out = False
+    differentiable = False
+    kind = KIND_PLANNED
+
+    def plan(self, args):
+        input, turns, kind, n, scale, inverse = args
+        if kind not in fourier.KINDS or not input._is_contiguous() or (kind != "chirp" and not fourier.smooth(n)):
+            raise RuntimeError("_fft_lanes: expected dense rows of small factors")
+        if kind == "turned" and (turns is None or turns.dtype is not input.dtype or turns.shape != turns_table(n, input.shape[-1], input.dtype.code).shape):
+            raise RuntimeError("_fft_lanes: expected the table of turns of these columns")
+        shape = list(input.shape)
+        if kind in ("columns", "turned", "across"):
+            outer, first, inner = shape
+            if inner < fourier.lanes(input.dtype.code) and kind != "across":
+                raise RuntimeError("_fft_lanes: expected more columns than a register holds")
+            step = first if kind == "across" else inner
+            places = (outer, first if kind == "across" else inner, first * inner, inner, first * inner, step)
+            return lanes_plan(input, kind, n, places, (outer, inner, first) if kind == "across" else tuple(shape), scale, inverse, 1 if kind == "turned" else -1)
+        shape[-1] = {"half": n // 2 + 1, "whole": n, "real": n}.get(kind, shape[-1])
+        return lanes_plan(input, kind, n, (), tuple(shape), scale, inverse)
+
+
+def in_lanes(input: Any, kind: str, n: int, scale: float, inverse: bool, turns: Any = None) -> Any:
+    return find_op("_fft_lanes")(input, turns, kind, n, scale, inverse)
+
+
+def fits_lanes(n: int) -> bool:
+    """Whether rows of `n` are transformed within one kernel's scratch memory, which then stays in cache."""
+    return n <= LONGEST and fourier.smooth(n)
+
+
+@cache
+def halves(n: int, code: str) -> tuple[int, int] | None:
+    """Two factors of `n`, near each other, that rows of lanes can be made of; None if there are none."""
+    least = fourier.lanes(code)
+    found = [(abs(math.log(k * k / n)), k, n // k) for k in range(least, LONGEST + 1) if n % k == 0 and least <= n // k <= LONGEST]
+    found = [f for f in found if fourier.smooth(f[1]) and fourier.smooth(f[2])]
+    return min(found)[1:] if found else None
+
+
+def complex_rows(x: Any, inverse: bool, scale: float) -> Any:
+    """The transform of dense rows; None where no kernel does it."""
+    n, code = x.shape[-1], x.dtype.code
+    count = x.numel() // max(n, 1)
+    parts = halves(n, code) if n >= FEW and (n > LONGEST or 2 * count < fourier.lanes(code)) else None
+    if parts is not None:
+        n1, n2 = parts
+        turned = in_lanes(x.reshape(count, n1, n2), "turned", n1, 1.0, inverse, turns_table(n1, n2, code))
+        return in_lanes(turned, "across", n2, scale, inverse).reshape(x.shape)
+    if fits_lanes(n):
+        return in_lanes(x, "rows", n, scale, inverse)
+    if n < 2:
+        return None
+    m = fourier.convolution_length(n)
+    if m <= LONGEST:
+        return in_lanes(x, "chirp", n, scale, inverse)
+    if halves(m, code) is None:
+        return None
+    return long_chirp(x, m, inverse, scale)
+
+
+@cache
+def chirp_tensors(n: int, m: int, inverse: bool, dtype: Any) -> tuple[Any, Any]:
+    """The factors of a chirp and the spectrum they are convolved with."""
+    import numpy as np  # loaded with the first chirp
+
+    angles = np.arange(n, dtype=np.int64) ** 2 % (2 * n) * (np.pi / n)
+    factors = np.exp((1j if inverse else -1j) * angles)
+    wave = np.zeros(m, dtype=np.complex128)
+    wave[:n] = factors.conj()
+    wave[m - n + 1 :] = factors[:0:-1].conj()
+    made = []
+    for array in (factors, np.fft.fft(wave)):
+        made.append(_C.empty([array.size], None, dtype, _C.device("cpu")))
+        made[-1].numpy()[...] = array
+    return made[0], made[1]
+
+
+def long_chirp(x: Any, m: int, inverse: bool, scale: float) -> Any:
+    """A long row of any length by a convolution with a chirp (Bluestein)."""
+    n = x.shape[-1]
+    factors, spectrum = chirp_tensors(n, m, inverse, x.dtype)
+    wide = x.new_zeros((*x.shape[:-1], m))
+    find_op("mul")(x, factors, out=wide.narrow(-1, 0, n))
+    wide = complex_rows(wide, False, 1.0).mul_(spectrum)
+    return complex_rows(wide, True, scale / m).narrow(-1, 0, n) * factors
 
 
 # --- the library ----------------------------------------------------------------------------------------------------------
@@ -141,40 +371,77 @@ def by_rows(x: Any, dim: int, function: Callable) -> Any:
     """`function` of the tensor with `dim` last and dense."""
     if dim == x.ndim - 1:
         return function(x.contiguous())
-    return function(x.movedim(dim, -1).contiguous()).movedim(-1, dim)
+    made = function(x.movedim(dim, -1).contiguous())
+    return None if made is None else made.movedim(-1, dim)
 
 
 def complex_along(x: Any, dim: int, forward: bool, scale: float) -> Any:
     """The complex transform along `dim`."""
-    if fits(x.shape[dim]):
+    n, inner = x.shape[dim], math.prod(x.shape[dim + 1 :])
+    if dim < x.ndim - 1 and fits_lanes(n) and inner >= fourier.lanes(x.dtype.code):
+        return in_lanes(x.contiguous().reshape(-1, n, inner), "columns", n, scale, not forward).reshape(x.shape)
+    if fits(n):
         return by_rows(x, dim, lambda r: transform_rows(r, "forward" if forward else "inverse", scale))
+    made = by_rows(x, dim, lambda r: complex_rows(r, not forward, scale))
+    if made is not None:
+        return made
     made = library("fft" if forward else "ifft", x, dim, list(x.shape), x.dtype, norm="backward" if forward else "forward")
     return made if scale == 1 else made.mul_(scale)
 
 
+def real_rows(x: Any, kind: str, scale: float) -> Any:
+    """`half` or `whole` spectra of dense real rows; None where no kernel makes them."""
+    n = x.shape[-1]
+    if n % 2 == 0 and fits(n // 2):
+        return transform_rows(x, kind, scale)
+    if fits_lanes(n):
+        return in_lanes(x, kind, n, scale, False)
+    pairs = complex_rows(find_op("view_as_complex")(x.reshape(*x.shape[:-1], n // 2, 2)), False, 1.0) if n % 2 == 0 else None
+    if pairs is not None:
+        return spectrum_of_pairs(pairs, kind, scale)
+    made = complex_rows(x.to(to_complex(x.dtype)), False, scale)
+    return made.narrow(-1, 0, n // 2 + 1) if kind == "half" and made is not None else made
+
+
 def half_along(x: Any, dim: int, scale: float) -> Any:
     """The half spectrum of real numbers along `dim`."""
-    n, dtype = x.shape[dim], to_complex(x.dtype)
-    if n % 2 == 0 and fits(n // 2):
-        return by_rows(x, dim, lambda r: transform_rows(r, "half", scale))
-    shape = [n // 2 + 1 if d == dim else s for d, s in enumerate(x.shape)]
-    made = library("rfft", x, dim, shape, dtype, norm="backward")
+    made = by_rows(x, dim, lambda r: real_rows(r, "half", scale))
+    if made is not None:
+        return made
+    shape = [x.shape[dim] // 2 + 1 if d == dim else s for d, s in enumerate(x.shape)]
+    made = library("rfft", x, dim, shape, to_complex(x.dtype), norm="backward")
     return made if scale == 1 else made.mul_(scale)
 
 
 def whole_along(x: Any, dim: int, scale: float) -> Any:
     """The whole spectrum of real numbers along `dim`."""
-    n = x.shape[dim]
-    if n % 2 == 0 and fits(n // 2):
-        return by_rows(x, dim, lambda r: transform_rows(r, "whole", scale))
+    made = by_rows(x, dim, lambda r: real_rows(r, "whole", scale))
+    if made is not None:
+        return made
     made = library("fft", x, dim, list(x.shape), to_complex(x.dtype), norm="backward")
     return made if scale == 1 else made.mul_(scale)
 
 
+def rows_of_spectra(x: Any, n: int, scale: float) -> Any:
+    """`n` real numbers of every dense half spectrum; None where no kernel makes them."""
+    if n % 2 == 0 and fits(n // 2):
+        return transform_rows(x, "real", scale)
+    if fits_lanes(n):
+        return in_lanes(x, "real", n, scale, True)
+    if n % 2 == 0 and (pairs := complex_rows(pairs_of_spectrum(x), True, scale)) is not None:
+        return find_op("view_as_real")(pairs).reshape(*x.shape[:-1], n)
+    kept = x.narrow(-1, 1, x.shape[-1] - 1)
+    whole = find_op("cat")([find_op("real")(x.narrow(-1, 0, 1)).to(x.dtype), kept, kept.narrow(-1, 0, n - x.shape[-1]).flip(-1).conj()], -1)
+    made = complex_rows(whole, True, scale) if n % 2 else None
+    return None if made is None else find_op("real")(made)
+
+
 def real_along(x: Any, dim: int, size: int, scale: float) -> Any:
     """`size` real numbers along `dim` from their half spectrum."""
-    if size % 2 == 0 and fits(size // 2) and x.shape[dim] == size // 2 + 1:
-        return by_rows(x, dim, lambda r: transform_rows(r, "real", scale))
+    if x.shape[dim] == size // 2 + 1:
+        made = by_rows(x, dim, lambda r: rows_of_spectra(r, size, scale))
+        if made is not None:
+            return made
     shape = [size if d == dim else s for d, s in enumerate(x.shape)]
     made = library("irfft", x, dim, shape, x.dtype.to_real(), n=size, norm="forward")
     return made if scale == 1 else made.mul_(scale)

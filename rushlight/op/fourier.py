@@ -1,0 +1,584 @@
+"""Fourier transforms of many rows at once, a lane to each: one kernel for all lengths of small factors.
+
+Enters: a kind and a complex dtype. Leaves: the nest of a self-sorting (Stockham) transform whose stages are data, so that a
+new length compiles nothing, and the tables it reads. Rows lie in scratch memory as [point][part][lane],
+so that every stage is whole vectors, whatever its radix. An inverse transform is a forward one with its parts exchanged on
+the way in and out. Refuses nothing: callers ask `smooth` first.
+
+The kinds say how rows come and go:
+
+    rows, columns     dense rows; elements of a row `stride` apart, lanes next to each other
+    turned            columns, each result multiplied by an entry of a table: the first half of a long transform
+    across            dense rows in, columns out: its second half
+    half, whole       two real rows to a lane; half their spectra, or all of them
+    real              half spectra of two rows to a lane, to real rows
+    chirp             rows of any length as a convolution (Bluestein) of one that `smooth` accepts
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import cache
+
+from ..codegen.targets import vector_bits
+from ..loops.expr import (
+    PART,
+    Value,
+    bitcast,
+    cast,
+    complex_,
+    const,
+    eq,
+    fma,
+    idiv,
+    imag,
+    irem,
+    le,
+    load,
+    lt,
+    min_,
+    neg,
+    real,
+    select,
+    var,
+)
+from ..loops.nest import Assign, For, If, Local, Nest, Operand, Statement, Store, rows
+from .butterflies import Pair, times, turned
+
+ZERO, ONE = const(0, "i64"), const(1, "i64")
+RADICES = (8, 7, 6, 5, 4, 3, 2)
+LARGEST_PRIME = 97      # a stage of one prime costs as many products as it has points; above, a chirp costs less
+PRODUCT = 1             # the "radix" of the stage between the two transforms of a chirp
+KINDS = ("rows", "columns", "turned", "across", "half", "whole", "real", "chirp")
+IN, ROOTS, STAGES, OUT, ROOM = range(5)
+FIELDS = 4              # numbers per stage: radix, groups, run, where its roots begin
+SIZES = ("n", "given", "count", "stages", "scale", "swap", "room", "grain")
+PLACES = ("inner", "in_outer", "in_stride", "out_outer", "out_stride", "tail")
+
+
+def lanes(code: str) -> int:
+    """Rows that are transformed together: one register of parts."""
+    return max(vector_bits() // 8 // (4 if code == "c64" else 8), 2)
+
+
+# --- lengths --------------------------------------------------------------------------------------------------------------
+
+
+@cache
+def radices(n: int) -> tuple[int, ...]:
+    """The stages of a transform of `n` points, the cheapest together; () if some prime is too large."""
+    def cost(r: int) -> float:
+        return 2 + 0.5 * math.log2(r) * (1 if r in (2, 4, 8, 16) else 1.4) if r in RADICES else 2.0 + r
+
+    best: dict[int, tuple[float, tuple[int, ...]]] = {1: (0.0, ())}
+
+    def solve(left: int) -> tuple[float, tuple[int, ...]]:
+        if left not in best:
+            found = [(math.inf, ())]
+            choices = [r for r in RADICES if left % r == 0] or [smallest_factor(left)]
+            for r in choices:
+                if r <= LARGEST_PRIME:
+                    price, rest = solve(left // r)
+                    found.append((price + cost(r), (r, *rest)))
+            best[left] = min(found)
+        return best[left]
+
+    price, stages = solve(n)
+    return tuple(sorted(stages, reverse=True)) if price < math.inf else ()
+
+
+def smallest_factor(n: int) -> int:
+    return next((k for k in range(2, math.isqrt(n) + 1) if n % k == 0), n)
+
+
+def smooth(n: int) -> bool:
+    """Whether `n` has only small prime factors."""
+    return n == 1 or bool(radices(n))
+
+
+@cache
+def convolution_length(n: int) -> int:
+    """The cheapest length of small factors that holds a convolution of `n` points: at least 2n - 1."""
+    def price(m: int) -> float:
+        stages = radices(m)
+        return m * sum(2 + 0.5 * math.log2(r) for r in stages) if stages and all(r in RADICES for r in stages) else math.inf
+
+    low = 2 * n - 1
+    return min(range(low, low + max(low // 4, 16)), key=price)
+
+
+# --- tables ---------------------------------------------------------------------------------------------------------------
+
+
+def stages_and_roots(n: int) -> tuple[list[int], list[complex]]:
+    """The numbers of every stage, and the roots of unity of all of them in the order they are read."""
+    numbers: list[int] = []
+    roots: list[complex] = []
+    unit = [complex(math.cos(2 * math.pi * e / n), -math.sin(2 * math.pi * e / n)) for e in range(n)]
+    groups = 1
+    for r in radices(n):
+        step = n // (groups * r)
+        numbers += [r, groups, step, len(roots)]
+        if r not in RADICES:   # the transform of a large prime, row by row
+            roots += [unit[(m * q % r) * (n // r)] for m in range(r) for q in range(r)]
+        roots += [unit[(j * m * step) % n] for j in range(groups) for m in range(1, r)]
+        groups *= r
+    return numbers, roots
+
+
+def chirp_tables(n: int) -> tuple[list[int], list[complex]]:
+    """The same for a chirp: its factors exp(-i pi k^2 / n), then the convolution's transforms around a product."""
+    import numpy as np  # loaded with the first chirp
+
+    m = convolution_length(n)
+    angles = np.arange(n, dtype=np.int64) ** 2 % (2 * n) * (np.pi / n)
+    factors = np.exp(-1j * angles)
+    wave = np.zeros(m, dtype=np.complex128)
+    wave[:n] = factors.conj()
+    wave[m - n + 1 :] = factors[:0:-1].conj()
+    spectrum = np.fft.fft(wave) / m
+    numbers, roots = stages_and_roots(m)
+    table = [*factors.tolist(), *spectrum.tolist(), *roots]
+    moved = [x + (n + m if k % FIELDS == FIELDS - 1 else 0) for k, x in enumerate(numbers)]
+    return [*moved, PRODUCT, 1, m, n, *moved], table
+
+
+def room_for(n: int, code: str) -> int:
+    """Parts of scratch memory that a buffer of a chunk needs, of which there are two; they do not begin in the same set of a cache."""
+    return (n + 9) * 2 * lanes(code)
+
+
+# --- small transforms in registers ----------------------------------------------------------------------------------------
+
+
+def small_transform(xs: list[Pair]) -> list[Pair]:
+    """The forward transform of a few numbers."""
+    r = len(xs)
+    if r == 1:
+        return xs
+    if r == 2:
+        (a, b), (c, d) = xs
+        return [(a + c, b + d), (a - c, b - d)]
+    if smallest_factor(r) == r:
+        return prime_transform(xs)
+    p = 4 if r % 4 == 0 and r > 4 else smallest_factor(r)
+    q = r // p
+    inner = [small_transform(xs[a::p]) for a in range(p)]
+    made: list[Pair] = [xs[0]] * r
+    for k in range(q):
+        column = [turned(inner[a][k], root(a * k, r)) for a in range(p)]
+        for m, y in enumerate(small_transform(column)):
+            made[k + q * m] = y
+    return made
+
+
+def root(e: int, r: int) -> complex:
+    """exp(-2 pi i e / r), exact on the axes."""
+    e %= r
+    if 4 * e % r == 0:
+        return (1, -1j, -1, 1j)[4 * e // r]
+    return complex(math.cos(2 * math.pi * e / r), -math.sin(2 * math.pi * e / r))
+
+
+def prime_transform(xs: list[Pair]) -> list[Pair]:
+    """An odd number of points: sums and differences of opposite ones, which share their products."""
+    r, half = len(xs), len(xs) // 2
+    sums = [(xs[q][0] + xs[r - q][0], xs[q][1] + xs[r - q][1]) for q in range(1, half + 1)]
+    gaps = [(xs[q][0] - xs[r - q][0], xs[q][1] - xs[r - q][1]) for q in range(1, half + 1)]
+    made = [xs[0]] * r
+    total = xs[0]
+    for s in sums:
+        total = (total[0] + s[0], total[1] + s[1])
+    made[0] = total
+    for m in range(1, half + 1):
+        even, odd = xs[0], None
+        for q in range(1, half + 1):
+            c, s = (const(f(2 * math.pi * (m * q % r) / r), xs[0][0].dtype) for f in (math.cos, math.sin))
+            even = (fma(sums[q - 1][0], c, even[0]), fma(sums[q - 1][1], c, even[1]))
+            gap = gaps[q - 1]
+            odd = (gap[0] * s, gap[1] * s) if odd is None else (fma(gap[0], s, odd[0]), fma(gap[1], s, odd[1]))
+        made[m], made[r - m] = (even[0] + odd[1], even[1] - odd[0]), (even[0] - odd[1], even[1] + odd[0])
+    return made
+
+
+def stored(tag: str, places: list[Value], values: list[Value]) -> list[Statement]:
+    """All values, then all stores: scratch memory is read and written, so a store between them would have them computed again."""
+    names = [f"{tag}.y{k}" for k in range(len(values))]
+    made: list[Statement] = [Local(name, value) for name, value in zip(names, values, strict=True)]
+    return made + [Store(ROOM, place, var(name, v.dtype)) for place, name, v in zip(places, names, values, strict=True)]
+
+
+# --- the nest -------------------------------------------------------------------------------------------------------------
+
+
+def transform_nest(code: str, kind: str) -> Nest:
+    """Blocks of as many rows as there are lanes, transformed one block at a time."""
+    return _Writer(code, kind).nest()
+
+
+class _Writer:
+    def __init__(self, code: str, kind: str) -> None:
+        self.code, self.part, self.kind, self.lanes = code, PART[code], kind, lanes(code)
+        self.width, self.point = const(self.lanes, "i64"), const(2 * self.lanes, "i64")
+        self.scale = cast(bitcast(var("scale"), "f64"), self.part)
+
+    def nest(self) -> Nest:
+        given = self.part if self.kind in ("half", "whole") else self.code
+        made = self.part if self.kind == "real" else self.code
+        operands = (Operand(given), Operand(self.code), Operand("i64"), Operand(made), Operand(self.part))
+        room = idiv(var("begin"), var("grain")) * (var("room") * const(2, "i64"))
+        body: list[Statement] = [Local("source", room), Local("target", room + var("room"))]
+        body += self.where()
+        body += {"half": self.real_in, "whole": self.real_in, "real": self.spectra_in, "chirp": self.chirp_in,
+                 "columns": self.columns_in, "turned": self.columns_in}.get(self.kind, self.rows_in)()  # fmt: skip
+        body.append(self.stages())
+        body += {"half": self.spectra_out, "whole": self.spectra_out, "real": self.real_out, "chirp": self.chirp_out,
+                 "rows": self.rows_out}.get(self.kind, self.columns_out)()  # fmt: skip
+        return Nest(f"fourier_{self.kind}", operands, (*SIZES, *PLACES), rows(*body))
+
+    def where(self) -> list[Statement]:
+        """Which rows a block holds. The last block of columns begins early, so that it is full."""
+        i = var("i")
+        if self.kind in ("columns", "turned", "across"):
+            blocks = idiv(var("inner") + self.width - ONE, self.width)
+            first = min_(irem(i, var("blocks")) * self.width, var("inner") - self.width)
+            return [Local("blocks", blocks), Local("outer", idiv(i, var("blocks"))), Local("first", first)]
+        each = 2 * self.lanes if self.kind in ("half", "whole", "real") else self.lanes
+        return [Local("first", i * const(each, "i64"))]
+
+    # Scratch
+
+    def at(self, buffer: str, point: Value, lane: Value, plane: Value | None = None) -> Value:
+        place = var(buffer) + point * self.point + lane
+        return place if plane is None else place + plane
+
+    def read(self, buffer: str, point: Value, lane: Value) -> Pair:
+        """A number that is not exchanged."""
+        return load(ROOM, self.at(buffer, point, lane), self.part), load(ROOM, self.at(buffer, point, lane, self.width), self.part)
+
+    def write(self, buffer: str, lane: Value, *points: tuple[Value, Pair]) -> list[Statement]:
+        places = [self.at(buffer, point, lane, plane) for point, _ in points for plane in (None, self.width)]
+        return stored(lane.attr, places, [part for _, z in points for part in z])
+
+    def exchanged_read(self, point: Value, lane: Value, flip: bool = False) -> Pair:
+        """A number of a transform that may be an inverse one."""
+        swap = ONE - var("swap") if flip else var("swap")
+        low, high = swap * self.width, (ONE - swap) * self.width
+        return load(ROOM, self.at("source", point, lane, low), self.part), load(ROOM, self.at("source", point, lane, high), self.part)
+
+    def exchanged_write(self, lane: Value, *points: tuple[Value, Pair]) -> list[Statement]:
+        low, high = var("swap") * self.width, (ONE - var("swap")) * self.width
+        places = [self.at("source", point, lane, plane) for point, _ in points for plane in (low, high)]
+        return stored(lane.attr, places, [part for _, z in points for part in z])
+
+    def across_lanes(self, name: str, body: list[Statement]) -> For:
+        return For(name, ZERO, self.width, tuple(body), vector=True)
+
+    # In
+
+    def block_of(self, name: str, body: list[Statement]) -> For:
+        """A loop over the lanes of a square of points and lanes, all points of one written out."""
+        return For(name, ZERO, self.width, tuple(body), vector=True, turned=True)
+
+    def squares_in(self, limit: Value, reads: Callable, write: Callable, full: Value, slow: Callable, tag: str = "q") -> list[Statement]:
+        """Rows to lanes: `reads(lane, point)` is a row's element, `write(lane, (point, number)...)` puts it in scratch memory.
+
+        Whole squares of rows and points are exchanged in registers; `slow(begin)` is for the points from there on."""
+        lane, tile, count = var(f"l{tag}"), var(f"t{tag}"), var(f"squares_{tag}")
+        points = [var(f"at_{tag}") + const(k, "i64") for k in range(self.lanes)]
+        square = self.block_of(lane.attr, write(lane, *[(point, reads(lane, point)) for point in points]))
+        return [self.squares(count.attr, limit, full), For(tile.attr, ZERO, count, (self.square_at(tag, limit), square)),
+                *slow(select(lt(ZERO, count), limit, ZERO))]  # fmt: skip
+
+    def squares(self, name: str, limit: Value, full: Value) -> Local:
+        """How many squares cover `limit` points; none where there are fewer than one has."""
+        enough = idiv(limit + self.width - ONE, self.width)
+        return Local(name, select(full, select(le(self.width, limit), enough, ZERO), ZERO))
+
+    def square_at(self, tag: str, limit: Value) -> Local:
+        """The last square begins early, so that it is whole."""
+        return Local(f"at_{tag}", min_(var(f"{'t' if tag[0] == 'q' else 'u'}{tag}") * self.width, limit - self.width))
+
+    def row(self, number: Value, stride: Value) -> Value:
+        """Where a row begins; lanes without one repeat the last."""
+        return min_(number, var("count") - ONE) * stride
+
+    def rows_in(self) -> list[Statement]:
+        lane, k = var("l"), var("c")
+        start = var("outer") * var("in_outer") + var("first") * var("n") if self.kind == "across" else var("first") * var("n")
+
+        def read(lane: Value, point: Value) -> Pair:
+            z = load(IN, start + lane * var("n") + point, self.code)
+            return real(z), imag(z)
+
+        def slow(begin: Value) -> list[Statement]:
+            base = start + lane * var("n") if self.kind == "across" else self.row(var("first") + lane, var("n"))
+            z = load(IN, var("from") + k, self.code)
+            inner = For("c", begin, var("n"), tuple(self.exchanged_write(lane, (k, (real(z), imag(z))))), vector=True)
+            return [For("l", ZERO, self.width, (Local("from", base), inner))]
+
+        return self.squares_in(var("n"), read, self.exchanged_write, self.is_full(), slow)
+
+    def is_full(self, each: int = 1) -> Value:
+        """Whether every lane of the block stands for a row."""
+        return eq(ZERO, ZERO) if self.kind == "across" else le(var("first") + const(each * self.lanes, "i64"), var("count"))
+
+    def columns_in(self) -> list[Statement]:
+        k, lane = var("c"), var("l")
+        z = load(IN, var("from") + lane, self.code)
+        base = Local("from", var("outer") * var("in_outer") + k * var("in_stride") + var("first"))
+        return [For("c", ZERO, var("n"), (base, self.across_lanes("l", self.exchanged_write(lane, (k, (real(z), imag(z)))))))]
+
+    def real_in(self) -> list[Statement]:
+        lane, k, n, two = var("l"), var("c"), var("n"), const(2, "i64")
+        first = var("first") + lane * two
+
+        def read(lane: Value, point: Value) -> Pair:
+            start = var("first") * n
+            return load(IN, start + lane * (n * two) + point, self.part), load(IN, start + n + lane * (n * two) + point, self.part)
+
+        def slow(begin: Value) -> list[Statement]:
+            bases = [Local("from", self.row(first, n)), Local("from2", self.row(first + ONE, n))]
+            pair = (load(IN, var("from") + k, self.part), load(IN, var("from2") + k, self.part))
+            inner = For("c", begin, n, tuple(self.write("source", lane, (k, pair))), vector=True)
+            return [For("l", ZERO, self.width, (*bases, inner))]
+
+        return self.squares_in(n, read, lambda lane, *points: self.write("source", lane, *points), self.is_full(2), slow)
+
+    def chirp_in(self) -> list[Statement]:
+        lane, k, swap, given = var("l"), var("c"), eq(var("swap"), ONE), var("given")
+
+        def spun(place: Value, point: Value) -> Pair:
+            z = load(IN, place + point, self.code)
+            return times((select(swap, imag(z), real(z)), select(swap, real(z), imag(z))), self.root(point))
+
+        def slow(begin: Value) -> list[Statement]:
+            inner = For("c", begin, given, tuple(self.write("source", lane, (k, spun(var("from"), k)))), vector=True)
+            return [For("l", ZERO, self.width, (Local("from", self.row(var("first") + lane, given)), inner))]
+
+        nothing = const(0.0, self.part)
+        rest = self.across_lanes("l2", self.write("source", var("l2"), (var("c2"), (nothing, nothing))))
+        return [
+            *self.squares_in(given, lambda lane, point: spun(var("first") * given + lane * given, point),
+                             lambda lane, *points: self.write("source", lane, *points), self.is_full(), slow),
+            For("c2", given, var("n"), (rest,)),
+        ]  # fmt: skip
+
+    def spectra_in(self) -> list[Statement]:
+        """Z = A + i B of two half spectra, and its mirrored half; what 0 and n / 2 hold beside a real part counts as 0."""
+        return [*self.spectrum_in("a", ZERO), *self.spectrum_in("b", ONE), self.joined()]
+
+    def spectrum_in(self, tag: str, which: Value) -> list[Statement]:
+        """One of the two rows of every lane, as it is."""
+        lane, k, given = var(f"l{tag}"), var(f"c{tag}"), var("given")
+
+        def number(place: Value) -> Pair:
+            z = load(IN, place, self.code)
+            return real(z), imag(z)
+
+        def write(lane: Value, *points: tuple[Value, Pair]) -> list[Statement]:
+            return self.write("target", lane, *[(which * given + point, z) for point, z in points])
+
+        def slow(begin: Value) -> list[Statement]:
+            base = Local(f"from{tag}", self.row(var("first") + lane * const(2, "i64") + which, given))
+            inner = For(k.attr, begin, given, tuple(write(lane, (k, number(var(f"from{tag}") + k)))), vector=True)
+            return [For(lane.attr, ZERO, self.width, (base, inner))]
+
+        start, step = (var("first") + which) * given, given * const(2, "i64")
+        return self.squares_in(given, lambda lane, point: number(start + lane * step + point), write, self.is_full(2), slow, f"q{tag}")
+
+    def joined(self) -> For:
+        given, p, v = var("given"), var("p"), var("v")
+        nothing = const(0.0, self.part)
+        keep = select(eq(p, ZERO), nothing, select(eq(p * const(2, "i64"), var("n")), nothing, const(1.0, self.part)))
+        (ar, ai), (br, bi) = self.read("target", p, v), self.read("target", given + p, v)
+        kept = var("kept", self.part)
+        ai, bi = ai * kept, bi * kept
+        ends = self.exchanged_write(v, (p, (ar - bi, ai + br)), (var("n") - p, (ar + bi, br - ai)))
+        return For("p", ZERO, given, (Local("kept", keep), self.across_lanes("v", ends)))
+
+    # Out
+
+    def valid(self, each: int = 1) -> Value:
+        """Lanes of this block that stand for rows."""
+        left = var("count") - var("first")
+        left = left if each == 1 else idiv(left + const(each - 1, "i64"), const(each, "i64"))
+        return min_(left, self.width)
+
+    def squares_out(self, limit: Value, read: Callable, to: Callable, full: Value, slow: Callable, tag: str = "r") -> list[Statement]:
+        """Lanes to rows: `read(point, lane)` is the number there, `to(lane)` where its row begins."""
+        point, tile, count = var(f"p{tag}"), var(f"u{tag}"), var(f"squares_{tag}")
+        stores: list[Statement] = []
+        for lane in range(self.lanes):
+            value = read(var(f"at_{tag}") + point, const(lane, "i64"))
+            stores.append(Store(OUT, to(const(lane, "i64")) + var(f"at_{tag}") + point, value))
+        return [self.squares(count.attr, limit, full), For(tile.attr, ZERO, count, (self.square_at(tag, limit), self.block_of(point.attr, stores))),
+                *slow(select(lt(ZERO, count), limit, ZERO))]  # fmt: skip
+
+    def rows_out(self) -> list[Statement]:
+        lane, k = var("l3"), var("c3")
+
+        def value(k: Value, lane: Value) -> Value:
+            z = self.exchanged_read(k, lane)
+            return complex_(z[0] * self.scale, z[1] * self.scale)
+
+        def slow(begin: Value) -> list[Statement]:
+            inner = For("c3", begin, var("n"), (Store(OUT, var("to") + k, value(k, lane)),), vector=True)
+            return [For("l3", ZERO, self.valid(), (Local("to", (var("first") + lane) * var("n")), inner))]
+
+        return self.squares_out(var("n"), value, lambda lane: (var("first") + lane) * var("n"), self.is_full(), slow)
+
+    def columns_out(self) -> list[Statement]:
+        lane, k = var("l3"), var("c3")
+        z = self.exchanged_read(k, lane)
+        names: list[Statement] = [Local("to", var("outer") * var("out_outer") + k * var("out_stride") + var("first"))]
+        if self.kind == "turned":
+            names.append(Local("turns", var("tail") + k * var("inner") + var("first")))
+            w = load(ROOTS, var("turns") + lane, self.code)   # conjugated for an inverse transform
+            z = times(z, (real(w), select(eq(var("swap"), ONE), neg(imag(w)), imag(w))))
+        store = Store(OUT, var("to") + lane, complex_(z[0] * self.scale, z[1] * self.scale))
+        return [For("c3", ZERO, var("n"), (*names, self.across_lanes("l3", [store])))]
+
+    def real_out(self) -> list[Statement]:
+        return [*self.real_row("a", 0), *self.real_row("b", 1)]
+
+    def real_row(self, tag: str, which: int) -> list[Statement]:
+        """One of the two rows of every lane."""
+        n, two, second = var("n"), const(2, "i64"), const(which, "i64")
+
+        def value(k: Value, lane: Value) -> Value:
+            return self.exchanged_read(k, lane)[which] * self.scale
+
+        return self.paired_out(tag, n, value, lambda lane: (var("first") + lane * two + second) * n, second)
+
+    def paired_out(self, tag: str, limit: Value, value: Callable, to: Callable, which: Value) -> list[Statement]:
+        """Row `which` of the two of every lane, of `limit` numbers: whole squares, then what is left."""
+        lane, k = var(f"l3{tag}"), var(f"c3{tag}")
+
+        def slow(begin: Value) -> list[Statement]:
+            inner = For(k.attr, begin, limit, (Store(OUT, var(f"to{tag}") + k, value(k, lane)),), vector=True)
+            is_row = lt(var("first") + lane * const(2, "i64") + which, var("count"))
+            return [For(lane.attr, ZERO, self.valid(2), (If(is_row, (Local(f"to{tag}", to(lane)), inner)),))]
+
+        return self.squares_out(limit, value, to, self.is_full(2), slow, f"r{tag}")
+
+    def spectra_out(self) -> list[Statement]:
+        """The spectra of both rows, from Z(k) and Z(n - k): in the other buffer, then row by row."""
+        n, count = var("n"), idiv(var("n"), const(2, "i64")) + ONE
+        p, v = var("p"), var("v")
+        mirror = Local("mirror", select(eq(p, ZERO), ZERO, n - p))
+        a, b = self.read("source", p, v), self.read("source", var("mirror"), v)
+        half = cast(bitcast(var("scale"), "f64"), self.part) * const(0.5, self.part)
+        one = ((a[0] + b[0]) * half, (a[1] - b[1]) * half)
+        two = ((a[1] + b[1]) * half, (b[0] - a[0]) * half)
+        both = self.write("target", v, (p, one), (var("bins") + p, two))
+        split = For("p", ZERO, var("bins"), (mirror, self.across_lanes("v", both)))
+        return [Local("bins", count), split, *self.spectrum_row("a", ZERO, ZERO), *self.spectrum_row("b", ONE, var("bins"))]
+
+    def spectrum_row(self, tag: str, which: Value, begin: Value) -> list[Statement]:
+        """One of the two spectra of every lane, which lies from `begin` on; all of it has a mirrored half."""
+        width = var("bins") if self.kind == "half" else var("n")
+
+        def to(lane: Value) -> Value:
+            return (var("first") + lane * const(2, "i64") + which) * width
+
+        made = self.paired_out(tag, var("bins"), lambda k, lane: complex_(*self.read("target", begin + k, lane)), to, which)
+        if self.kind == "whole":
+            m, lane = var(f"m{tag}"), var(f"l4{tag}")
+            z = self.read("target", begin + (var("n") - m), lane)
+            mirrored = For(m.attr, var("bins"), var("n"), (Store(OUT, to(lane) + m, complex_(z[0], neg(z[1]))),), vector=True)
+            is_row = lt(var("first") + lane * const(2, "i64") + which, var("count"))
+            made.append(For(lane.attr, ZERO, self.valid(2), (If(is_row, (mirrored,)),)))
+        return made
+
+    def chirp_out(self) -> list[Statement]:
+        """After two transforms parts are exchanged once more than `swap` says."""
+        lane, k, swap, given = var("l3"), var("c3"), eq(var("swap"), ONE), var("given")
+
+        def value(k: Value, lane: Value) -> Value:
+            z = self.read("source", k, lane)
+            z = times((z[1], z[0]), self.root(k))
+            return complex_(select(swap, z[1], z[0]) * self.scale, select(swap, z[0], z[1]) * self.scale)
+
+        def slow(begin: Value) -> list[Statement]:
+            inner = For("c3", begin, given, (Store(OUT, var("to") + k, value(k, lane)),), vector=True)
+            return [For("l3", ZERO, self.valid(), (Local("to", (var("first") + lane) * given), inner))]
+
+        return self.squares_out(given, value, lambda lane: (var("first") + lane) * given, self.is_full(), slow)
+
+    # Stages
+
+    def root(self, index: Value) -> Pair:
+        w = load(ROOTS, index, self.code)
+        return real(w), imag(w)
+
+    def stages(self) -> For:
+        s = var("s")
+        numbers = [Local(name, load(STAGES, s * const(FIELDS, "i64") + const(k, "i64"), "i64")) for k, name in enumerate(("radix", "groups", "run", "roots"))]
+        choice: tuple[Statement, ...] = tuple(self.prime_stage())
+        if self.kind == "chirp":
+            choice = (If(eq(var("radix"), const(PRODUCT, "i64")), tuple(self.product_stage()), choice),)
+        for r in reversed(RADICES):
+            first, later = self.stage(r, False), self.stage(r, True)
+            choice = (If(eq(var("radix"), const(r, "i64")), (If(eq(var("groups"), ONE), tuple(first), tuple(later)),), choice),)
+        swap = (Local("previous", var("source")), Assign("source", var("target")), Assign("target", var("previous")))
+        return For("s", ZERO, var("stages"), (*numbers, *choice, *swap))
+
+    def stage(self, r: int, turns: bool) -> list[Statement]:
+        tag = f"{r}{'t' if turns else 'f'}"
+        j, k, v = var(f"j{tag}"), var(f"k{tag}"), var(f"v{tag}")
+        run, groups = var("run"), var("groups")
+        base = [Local(f"i{tag}.{m}", var("source") + ((j * const(r, "i64") + const(m, "i64")) * run) * self.point) for m in range(r)]
+        goal = [Local(f"o{tag}.{m}", var("target") + ((j + const(m, "i64") * groups) * run) * self.point) for m in range(r)]
+        along = k * self.point + v
+        xs = [self.numbers(var(f"i{tag}.{m}") + along) for m in range(r)]
+        names: list[Statement] = []
+        if turns:
+            for m in range(1, r):
+                w = self.root(var("roots") + j * const(r - 1, "i64") + const(m - 1, "i64"))
+                names += [Local(f"w{tag}.{m}r", w[0]), Local(f"w{tag}.{m}i", w[1])]
+                xs[m] = times(xs[m], (var(f"w{tag}.{m}r", self.part), var(f"w{tag}.{m}i", self.part)))
+        places = [var(f"o{tag}.{m}") + along + plane for m in range(r) for plane in (ZERO, self.width)]
+        stores = stored(tag, places, [part for z in small_transform(xs) for part in z])
+        inner = For(k.attr, ZERO, run, (self.across_lanes(v.attr, stores),))
+        if not turns:
+            return [Local(j.attr, ZERO), *base, *goal, inner]
+        return [For(j.attr, ZERO, groups, (*names, *base, *goal, inner))]
+
+    def numbers(self, place: Value) -> Pair:
+        return load(ROOM, place, self.part), load(ROOM, place + self.width, self.part)
+
+    def prime_stage(self) -> list[Statement]:
+        """Any radix, by the definition: rows are turned in place, then every result is a sum of all of them."""
+        radix, run, groups = var("radix"), var("run"), var("groups")
+        j, k, q, m, v = var("jp"), var("kp"), var("qp"), var("mp"), var("vp")
+        table = var("roots") + radix * radix
+        place = var("source") + ((j * radix + q) * run + k) * self.point + v
+        w = (var("wpr", self.part), var("wpi", self.part))
+        z = times(self.numbers(place), w)
+        spin = For("kp", ZERO, run, (self.across_lanes("vp", stored("vp", [place, place + self.width], list(z))),))
+        named = self.root(table + j * (radix - ONE) + q - ONE)
+        turn = For("qp", ONE, radix, (Local("wpr", named[0]), Local("wpi", named[1]), spin))
+        q2, u = var("qs"), var("vs")
+        source = var("source") + ((j * radix + q2) * run + k) * self.point + u
+        w = self.root(var("roots") + m * radix + q2)
+        total = (var("tr", self.part), var("ti", self.part))
+        x = self.numbers(source)
+        add = For("qs", ZERO, radix, (
+            Local("nr", fma(neg(x[1]), w[1], fma(x[0], w[0], total[0]))), Local("ni", fma(x[0], w[1], fma(x[1], w[0], total[1]))),
+            Assign("tr", var("nr", self.part)), Assign("ti", var("ni", self.part)),
+        ))  # fmt: skip
+        goal = var("target") + ((j + m * groups) * run + k) * self.point + u
+        nothing = const(0.0, self.part)
+        one = self.across_lanes("vs", [
+            Local("tr", nothing), Local("ti", nothing), add, Store(ROOM, goal, total[0]), Store(ROOM, goal + self.width, total[1])])  # fmt: skip
+        each = For("mp", ZERO, radix, (For("kp", ZERO, run, (one,)),))
+        return [For("jp", ZERO, groups, (turn, each))]
+
+    def product_stage(self) -> list[Statement]:
+        """All points times a table; parts exchanged, since the transform that follows is an inverse one."""
+        k, v = var("kx"), var("vx")
+        w = self.root(var("roots") + k)
+        z = times(self.read("source", k, v), (var("wxr", self.part), var("wxi", self.part)))
+        return [For("kx", ZERO, var("n"), (Local("wxr", w[0]), Local("wxi", w[1]), self.across_lanes("vx", self.write("target", v, (k, (z[1], z[0]))))))]

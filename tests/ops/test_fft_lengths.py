@@ -1,0 +1,94 @@
+"""Transforms of lengths that are no power of two: against NumPy's in double precision, on every path that `fft_rows` knows."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import rushlight as rl
+from rushlight.op import fourier
+
+# One row and many, small factors, large primes (chirps), two kernels for one row, and a chirp of those.
+LENGTHS = (1, 2, 3, 5, 6, 7, 11, 12, 13, 17, 30, 97, 100, 101, 121, 225, 1000, 1009, 1331, 1536, 2048, 4199, 6000, 10007)
+ROWS = (1, 3, 17, 33)
+EPSILON = {"complex64": 2.0**-24, "complex128": 2.0**-53}
+BOUND = 3.0   # of the relative error in the 2-norm, in epsilons times log2(2 n): docs/accuracy.md
+
+
+def error(made: Any, exact: np.ndarray) -> float:
+    return float(np.linalg.norm(made.numpy() - exact) / max(np.linalg.norm(exact), 1e-300))
+
+
+def sample(rows: int, n: int, kind: str) -> tuple[np.ndarray, np.ndarray]:
+    random = np.random.default_rng(n * 64 + rows)
+    real = random.standard_normal((rows, n)).astype("f4" if kind == "complex64" else "f8")
+    return (real + 1j * random.standard_normal((rows, n))).astype(kind), real
+
+
+@pytest.mark.parametrize("kind", ["complex64", "complex128"])
+@pytest.mark.parametrize("n", LENGTHS)
+def test_transforms_of_any_length_are_within_the_stated_error(n: int, kind: str) -> None:
+    limit = BOUND * EPSILON[kind] * math.log2(2 * n)
+    for rows in ROWS if n < 4000 else ROWS[:2]:
+        z, x = sample(rows, n, kind)
+        wide = z.astype("c16")
+        assert error(rl.fft.fft(rl.from_numpy(z)), np.fft.fft(wide)) <= limit
+        assert error(rl.fft.ifft(rl.from_numpy(z)), np.fft.ifft(wide)) <= limit
+        assert error(rl.fft.fft(rl.from_numpy(z), norm="ortho"), np.fft.fft(wide, norm="ortho")) <= limit
+        assert error(rl.fft.rfft(rl.from_numpy(x)), np.fft.rfft(x.astype("f8"))) <= limit
+        assert error(rl.fft.fft(rl.from_numpy(x)), np.fft.fft(x.astype("f8"))) <= limit
+        half = np.ascontiguousarray(wide[:, : n // 2 + 1]).astype(kind)
+        assert error(rl.fft.irfft(rl.from_numpy(half), n), np.fft.irfft(half.astype("c16"), n)) <= limit
+
+
+@pytest.mark.parametrize("shape", [(20, 33), (100, 6, 5), (2, 15, 40), (3, 101, 24), (1000, 2), (2, 0, 12)])
+def test_other_dims_and_strides(shape: tuple[int, ...]) -> None:
+    random = np.random.default_rng(7)
+    z = random.standard_normal(shape) + 1j * random.standard_normal(shape)
+    t = rl.from_numpy(z)
+    for dim in range(len(shape)):
+        if shape[dim]:
+            assert error(rl.fft.fft(t, dim=dim), np.fft.fft(z, axis=dim)) < 1e-14
+            assert error(rl.fft.ifft(t.transpose(0, -1), dim=dim), np.fft.ifft(z.swapaxes(0, -1), axis=dim)) < 1e-14 or not z.swapaxes(0, -1).shape[dim]
+    if 0 not in shape:
+        assert error(rl.fft.fftn(t), np.fft.fftn(z)) < 1e-14
+        assert error(rl.fft.rfftn(t.real), np.fft.rfftn(z.real)) < 1e-14
+        every = rl.from_numpy(np.repeat(z, 7, axis=-1))[..., ::7]
+        assert error(rl.fft.fft(every), np.fft.fft(z)) < 1e-14
+
+
+def test_lanes_and_threads_do_not_change_results() -> None:
+    """Whichever lane a row is in, alone or among others, on one thread or two."""
+    threads = rl.get_num_threads()
+    x = rl.randn(70, 300, dtype=rl.complex64)
+    try:
+        rl.set_num_threads(1)
+        one = rl.fft.fft(x)
+        rl.set_num_threads(2)
+        assert rl.equal(rl.fft.fft(x), one)
+    finally:
+        rl.set_num_threads(threads)
+    assert rl.equal(rl.fft.fft(x[5:40]), one[5:40])
+    assert rl.equal(rl.fft.fft(x[:69]), one[:69])
+
+
+def test_imaginary_parts_that_a_real_result_cannot_have_are_ignored() -> None:
+    for n in (12, 15, 1000):
+        half = rl.randn(20, n // 2 + 1, dtype=rl.complex64)
+        cleared = half.clone()
+        cleared[:, 0].imag.zero_()
+        if n % 2 == 0:
+            cleared[:, -1].imag.zero_()
+        assert rl.equal(rl.fft.irfft(half, n), rl.fft.irfft(cleared, n))
+
+
+def test_lengths_are_factored_into_stages() -> None:
+    for n in range(2, 3000):
+        stages = fourier.radices(n)
+        largest = max(p for p in range(2, n + 1) if n % p == 0 and fourier.smallest_factor(p) == p)
+        assert bool(stages) == (largest <= fourier.LARGEST_PRIME)
+        assert not stages or math.prod(stages) == n
+    assert all(fourier.convolution_length(n) >= 2 * n - 1 for n in (2, 101, 1009, 10007))
