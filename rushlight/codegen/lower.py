@@ -478,7 +478,7 @@ class Lowering(Addressing):
         """The function, and what it is given: values, and (operand, place) pairs for addresses."""
         shape = TileShape(self.nest.operands[s.a if isinstance(s, Multiply) else s.source].code, self.target)
         if isinstance(s, Pack):
-            given = [(s.source, s.start), s.line, s.step, (s.target, s.at), s.lines, s.length]
+            given = [(s.source, s.start), s.line, s.step, (s.target, s.at), s.apart, s.lines, s.length, s.count]
             return pack_function(shape, s.width), given
         given = [(s.a, s.a_at), (s.b, s.b_at), s.b_step, (s.c, s.c_at), s.c_step, s.rows, s.columns, s.depth, s.add]
         return multiply_function(shape, s.height, s.vectors), given

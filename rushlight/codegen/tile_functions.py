@@ -29,7 +29,8 @@ MULTIPLY = (
 )  # fmt: skip
 TILE = tuple(p for p in MULTIPLY if p[1] != "rows")
 PACK = (
-    ("ptr", "source"), ("i64", "line"), ("i64", "step"), ("ptr", "target"), ("i64", "lines"), ("i64", "length"),
+    ("ptr", "source"), ("i64", "line"), ("i64", "step"), ("ptr", "target"), ("i64", "apart"),
+    ("i64", "lines"), ("i64", "length"), ("i64", "count"),
 )  # fmt: skip
 Functions = tuple[str, dict[str, str], Sequence[str]]     # name, texts by name, declarations
 
@@ -180,29 +181,32 @@ def write_tile(w: Writer, shape: TileShape, sums: list[Reg], vectors: int, spill
 
 def pack_function(shape: TileShape, width: int) -> Functions:
     """The function of a `Pack`: lines that are runs of memory are exchanged in registers, others copied in vectors."""
-    name = f"pack_{shape.code}_{width}"
-    pitch = shape.pitch(width)
+    name, pitch, lanes = f"pack_{shape.code}_{width}", shape.pitch(width), shape.lanes
     w = Writer(name, PACK, "internal ")
     runs = w.compare("eq", w["step"], 1)
-    with w.when(runs):
+    with w.when(runs), w.loop(0, w["count"]) as strip:
+        target, first = w.mul(strip.i, w["apart"]), w.mul(strip.i, width)
         last = w.sub(w["lines"], 1)
-        with w.loop(0, width, shape.lanes) as group:
-            lines = [w.mul(w.min(w.add(group.i, r), last), w["line"]) for r in range(shape.lanes)]
-            sources = [w.at(w["source"], line, shape.element) for line in lines]
-            target = w.at(w["target"], group.i, shape.element)
-            with w.loop(0, w.sub(w["length"], shape.lanes - 1), shape.lanes) as k:
-                exchange(w, shape, sources, target, k.i, pitch)
-        copy_elements(w, shape, width, w.sub(w["length"], w.rem(w["length"], shape.lanes)), pitch)
-    whole = w.compare("sge", w["lines"], pitch)
-    with w.when(w.both(w.negate(runs), whole)), w.loop(0, w["length"]) as k:
-        source, target = w.mul(k.i, w["step"]), w.mul(k.i, pitch)
-        later = w.mul(w.add(k.i, AHEAD), w["step"])
-        for first in range(0, pitch, shape.lanes):
-            w.prefetch(w.at(w["source"], w.add(later, first), shape.element))
-            value = w.load(shape.vector, w.at(w["source"], w.add(source, first), shape.element), shape.size)
-            w.store(value, w.at(w["target"], w.add(target, first), shape.element), shape.size)
-    with w.when(w.both(w.negate(runs), w.negate(whole))):
-        copy_elements(w, shape, width, 0, pitch)
+        with w.loop(0, width, lanes) as group:
+            lines = [w.min(w.total(first, group.i, r), last) for r in range(lanes)]
+            sources = [w.at(w["source"], w.mul(line, w["line"]), shape.element) for line in lines]
+            place = w.at(w["target"], w.add(target, group.i), shape.element)
+            with w.loop(0, w.sub(w["length"], lanes - 1), lanes) as k:
+                exchange(w, shape, sources, place, k.i, pitch)
+        copy_elements(w, shape, width, first, target, w.sub(w["length"], w.rem(w["length"], lanes)), pitch)
+    with w.when(w.negate(runs)):
+        # Strips of which all lines exist, one value of k after another: what lies side by side is read together.
+        whole = w.min(w["count"], w.div(w.add(w["lines"], width - pitch), width))
+        with w.loop(0, w["length"]) as k, w.loop(0, whole) as strip:
+            source = w.at(w["source"], w.add(w.mul(strip.i, width), w.mul(k.i, w["step"])), shape.element)
+            target = w.at(w["target"], w.add(w.mul(strip.i, w["apart"]), w.mul(k.i, pitch)), shape.element)
+            later = w.at(source, w.mul(w["step"], AHEAD), shape.element)
+            for at in range(0, pitch, lanes):
+                w.prefetch(w.at(later, at, shape.element))
+                value = w.load(shape.vector, w.at(source, at, shape.element), shape.size)
+                w.store(value, w.at(target, at, shape.element), shape.size)
+        with w.loop(whole, w["count"]) as strip:
+            copy_elements(w, shape, width, w.mul(strip.i, width), w.mul(strip.i, w["apart"]), 0, pitch)
     return name, {name: w.text()}, [PREFETCH]
 
 
@@ -263,10 +267,11 @@ def shuffle(w: Writer, a: Reg, b: Reg, order: Sequence[int]) -> Reg:
     return w.new(a.type, f"shufflevector {a}, {b}, <{len(order)} x i32> <{mask}>")
 
 
-def copy_elements(w: Writer, shape: TileShape, width: int, first: Number, pitch: int) -> None:
-    """The values of k from `first` on, one element at a time."""
+def copy_elements(w: Writer, shape: TileShape, width: int, line: Reg, target: Reg, first: Number, pitch: int) -> None:
+    """The values of k from `first` on of the strip that begins with `line`, one element at a time."""
     last = w.sub(w["lines"], 1)
     with w.loop(first, w["length"]) as k, w.loop(0, width) as r:
-        source = w.add(w.mul(w.min(r.i, last), w["line"]), w.mul(k.i, w["step"]))
+        source = w.add(w.mul(w.min(w.add(line, r.i), last), w["line"]), w.mul(k.i, w["step"]))
         value = w.load(shape.element, w.at(w["source"], source, shape.element), shape.size)
-        w.store(value, w.at(w["target"], w.add(w.mul(k.i, pitch), r.i), shape.element), shape.size)
+        place = w.total(target, w.mul(k.i, pitch), r.i)
+        w.store(value, w.at(w["target"], place, shape.element), shape.size)

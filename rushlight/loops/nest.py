@@ -167,7 +167,9 @@ class Check(Record):
 
 
 class Pack(Record):
-    """`width` lines of a matrix side by side: target[at + k * pitch + r] = source[start + r * line + k * step], k < length.
+    """Lines of a matrix side by side, in `count` strips of `width` lines:
+
+    target[at + strip * apart + k * pitch + r] = source[start + (strip * width + r) * line + k * step]     for k < length
 
     Only `lines` of them exist; the last one stands for those that are missing, so that what is made of them is as finite
     as the rest (nobody looks at it). Either `line` or `step` is 1. `pitch` is `width`, rounded up to whole vectors.
@@ -179,8 +181,10 @@ class Pack(Record):
     step: Value
     target: int
     at: Value
+    apart: Value
     lines: Value
     length: Value
+    count: Value
     width: int
 
 

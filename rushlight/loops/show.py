@@ -75,9 +75,10 @@ def _check(s: Check, indent: str) -> list[str]:
 
 
 def _pack(s: Pack, indent: str) -> list[str]:
-    place = f"{spell(s.start)} + r * {spell(s.line)} + k * {spell(s.step)}"
-    head = f"pack r < {s.width} of {spell(s.lines)}, k < {spell(s.length)}:"
-    return [f"{indent}{head} x{s.target}[{spell(s.at)} + k * pitch + r] = x{s.source}[{place}]"]
+    source = f"x{s.source}[{spell(s.start)} + (p * {s.width} + r) * {spell(s.line)} + k * {spell(s.step)}]"
+    target = f"x{s.target}[{spell(s.at)} + p * {spell(s.apart)} + k * pitch + r]"
+    ranges = f"p < {spell(s.count)}, r < {s.width} of {spell(s.lines)} in all, k < {spell(s.length)}"
+    return [f"{indent}pack {target} = {source} for {ranges}"]
 
 
 def _multiply(s: Multiply, indent: str) -> list[str]:

@@ -15,7 +15,7 @@ from typing import Any
 
 from .. import _C
 from ..codegen import tile_packs, tiled_products, tiles, transpose
-from ..codegen.schedule.cpu_product import BLOCK_STRIPS, Blocking, Finish, pack_nest, product_nest
+from ..codegen.schedule.cpu_product import BLOCK_STRIPS, TOGETHER, Blocking, Finish, pack_nest, product_nest
 from ..codegen.targets import machine, vector_bits
 from ..devices import handlers
 from ..loops import expr
@@ -183,8 +183,9 @@ def tiled_steps(
     product = (product_kernel(code, own, addend is not None), slots, params, batch * blocks * parts, grain, -1)
     if own:
         return [product], 0
-    given = [n, k, b.col, b.row, b.batch, strips]
-    pack = (pack_kernel(code), [b.slot, scratch], given, shared * strips, max(1, PACK_GRAIN // (k * cut.width)), -1)
+    groups = -(-strips // TOGETHER)
+    grain = max(1, PACK_GRAIN // (k * cut.width * TOGETHER))
+    pack = (pack_kernel(code), [b.slot, scratch], [n, k, b.col, b.row, b.batch, strips, groups], shared * groups, grain, -1)
     return [pack, product], shared * strips * cut.width * k
 
 

@@ -7,7 +7,7 @@ import ctypes
 import pytest
 
 from rushlight import codegen
-from rushlight.codegen.schedule.cpu_product import Blocking, Finish, pack_nest, product_nest
+from rushlight.codegen.schedule.cpu_product import TOGETHER, Blocking, Finish, pack_nest, product_nest
 from rushlight.codegen.targets import TARGETS
 from rushlight.loops.expr import const, var
 from rushlight.loops.nest import Multiply, Nest, Pack, operands, rows
@@ -28,10 +28,11 @@ def product(a, b, code: str, addend=None, block_strips: int = 2, parts: int = 1,
     (m, k), n, cut = a.shape, b.shape[1], Blocking(code)
     item = a.itemsize
     strips = -(-n // cut.width)
+    groups = -(-strips // TOGETHER)
     packed = np.full(strips * cut.width * k, np.nan, a.dtype)   # whatever was there is overwritten
     out = np.full((m + 1, n + 3), 7.0, a.dtype)
     if not own:
-        run(pack_nest(code), [b, packed], [n, k, b.strides[1] // item, b.strides[0] // item, 0, strips], strips)
+        run(pack_nest(code), [b, packed], [n, k, b.strides[1] // item, b.strides[0] // item, 0, strips, groups], groups)
     block = block_strips * cut.height
     blocks, part = -(-m // block), -(-strips // parts)
     params = [m, n, k, a.strides[0] // item, a.strides[1] // item, n + 3, 0, 0, 0, block, blocks, part, parts]
@@ -99,14 +100,14 @@ def test_every_target_has_tiles(target: str) -> None:
 
 def test_nests_with_tiles_print_and_are_checked() -> None:
     text = str(product_nest("f32"))
-    assert "multiply" in text and "pack r <" in text
+    assert "multiply" in text and "pack x" in text
     zero = const(0, "i64")
-    wrong = Nest("wrong", operands(["i32"], ["i32"]), (), rows(Pack(0, zero, zero, zero, 1, zero, zero, zero, 4)))
+    wrong = Nest("wrong", operands(["i32"], ["i32"]), (), rows(Pack(0, zero, zero, zero, 1, zero, zero, zero, zero, zero, 4)))
     with pytest.raises(IllegalNest, match="f32"):
         verify(wrong)
     tile = Multiply(0, zero, 0, zero, zero, 1, zero, zero, zero, zero, zero, zero, 4, 1)
     with pytest.raises(IllegalNest, match="b1"):
         verify(Nest("wrong", operands(["f32"], ["f32"]), (), rows(tile)))
     with pytest.raises(IllegalNest, match="no such name"):
-        pack = Pack(0, var("nowhere"), zero, zero, 1, zero, zero, zero, 4)
+        pack = Pack(0, var("nowhere"), zero, zero, 1, zero, zero, zero, zero, zero, 4)
         verify(Nest("wrong", operands(["f32"], ["f32"]), (), rows(pack)))

@@ -17,6 +17,7 @@ from ..targets import vector_bits
 from ..tile_functions import ELEMENTS
 
 SLICE = 384              # values of k whose sums stay in registers
+TOGETHER = 4             # strips of columns that are packed at a time: rows of the right operand are read in longer runs
 BLOCK_STRIPS = 16        # strips of rows in a block: what a thread packs of the left operand at a time
 TILES = {512: (14, 2), 256: (6, 2), 128: (8, 3)}     # rows and vectors of a register tile: sums fill most registers
 ZERO = const(0, "i64")
@@ -37,18 +38,21 @@ class Blocking:
         self.pitch = -(-self.height // self.lanes) * self.lanes             # elements between values of k of packed rows
 
 
-PACK_PARAMS = ("n", "k", "line", "step", "batch", "strips")
+PACK_PARAMS = ("n", "k", "line", "step", "batch", "strips", "groups")
 
 
 def pack_nest(code: str, bits: int = 0) -> Nest:
-    """Strips of the right operand [k, n], batch after batch: parallel over strips."""
+    """Strips of the right operand [k, n], batch after batch: parallel over groups of strips."""
     cut = Blocking(code, bits)
     p = {name: var(name) for name in PACK_PARAMS}
-    item, first = var("i"), var("first")
+    matrix, strip = var("matrix"), var("strip")
+    width = number(cut.width)
     return Nest("pack_strips", operands([code], [code]), PACK_PARAMS, rows(
-        Local("first", irem(item, p["strips"]) * number(cut.width)),
-        Pack(0, idiv(item, p["strips"]) * p["batch"] + first * p["line"], p["line"], p["step"],
-             1, item * p["k"] * number(cut.width), p["n"] - first, p["k"], cut.width),
+        Local("matrix", idiv(var("i"), p["groups"])),
+        Local("strip", irem(var("i"), p["groups"]) * number(TOGETHER)),
+        Pack(0, matrix * p["batch"] + strip * width * p["line"], p["line"], p["step"],
+             1, (matrix * p["strips"] + strip) * p["k"] * width, p["k"] * width,
+             p["n"] - strip * width, p["k"], min_(number(TOGETHER), p["strips"] - strip), cut.width),
     ))  # fmt: skip
 
 
@@ -82,7 +86,7 @@ class _Product:
     def nest(self) -> Nest:
         params = (*PRODUCT_PARAMS, *(OWN_PARAMS if self.own else ()), *(() if self.finish is None else self.finish.params))
         stack = [Operand(self.code, BLOCK_STRIPS * SLICE * self.cut.pitch)]
-        stack += [Operand(self.code, SLICE * self.cut.width)] if self.own else []
+        stack += [Operand(self.code, TOGETHER * SLICE * self.cut.width)] if self.own else []
         name = "_".join(["matrix_product", *(["own"] if self.own else []), *([] if self.finish is None else [self.finish.name])])
         blocks, parts = var("blocks"), var("parts")
         body = (
@@ -99,32 +103,38 @@ class _Product:
         )  # fmt: skip
         return Nest(name, (*operands([self.code, self.code, *self.late], [self.code]), *stack), params, rows(*body))
 
-    def pack_rows(self) -> For:
+    def pack_rows(self) -> Pack:
         """The block's rows of the left operand, one slice of k."""
-        t, line, step = var("t"), var("line"), var("step")
-        start = var("matrix") * var("batch_a") + (var("i0") + t * self.height) * line + var("k0") * step
-        target = t * number(SLICE * self.cut.pitch)
-        pack = Pack(0, start, line, step, self.left, target, var("high") - t * self.height, var("deep"), self.cut.height)
-        return For("t", ZERO, var("row_strips"), (pack,))
+        line, step = var("line"), var("step")
+        start = var("matrix") * var("batch_a") + var("i0") * line + var("k0") * step
+        apart = number(SLICE * self.cut.pitch)
+        return Pack(0, start, line, step, self.left, ZERO, apart, var("high"), var("deep"), var("row_strips"), self.cut.height)
 
     def columns(self) -> For:
         """Every strip of the part meets all rows."""
-        strips = idiv(var("n") + number(self.cut.width - 1), self.width)
+        strips = min_(var("j0") + var("part"), idiv(var("n") + number(self.cut.width - 1), self.width))
         tiles = For("s", ZERO, var("row_strips"), tuple(self.tile()))
-        body = (self.pack_strip(), tiles) if self.own else (tiles,)
-        return For("j", var("j0"), min_(var("j0") + var("part"), strips), body)
+        if not self.own:
+            return For("j", var("j0"), strips, (tiles,))
+        groups = idiv(strips - var("j0") + number(TOGETHER - 1), number(TOGETHER))
+        return For("group", ZERO, groups, (
+            Local("g0", var("j0") + var("group") * number(TOGETHER)),
+            Local("some", min_(number(TOGETHER), strips - var("g0"))),
+            self.pack_strips(), For("j", var("g0"), var("g0") + var("some"), (tiles,)),
+        ))  # fmt: skip
 
-    def pack_strip(self) -> Pack:
-        first, line, step = var("j") * self.width, var("right_line"), var("right_step")
+    def pack_strips(self) -> Pack:
+        first, line, step = var("g0") * self.width, var("right_line"), var("right_step")
         start = var("matrix") * var("batch_b") + first * line + var("k0") * step
-        return Pack(1, start, line, step, self.strip, ZERO, var("n") - first, var("deep"), self.cut.width)
+        apart = number(SLICE * self.cut.width)
+        return Pack(1, start, line, step, self.strip, ZERO, apart, var("n") - first, var("deep"), var("some"), self.cut.width)
 
     def tile(self) -> list[Statement]:
         """One tile of the result, and what becomes of it once all of k was summed."""
         s, j, k0, deep = var("s"), var("j"), var("k0"), var("deep")
         corner = (var("i0") + s * self.height, j * self.width)
         at = var("matrix") * var("batch_c") + corner[0] * var("row") + corner[1]
-        right = ZERO if self.own else (var("matrix") * var("batch_b") + j * var("k") + k0) * self.width
+        right = (j - var("g0")) * number(SLICE * self.cut.width) if self.own else (var("matrix") * var("batch_b") + j * var("k") + k0) * self.width
         high, wide = min_(self.height, var("high") - s * self.height), min_(self.width, var("n") - corner[1])
         multiply = Multiply(
             self.left, s * number(SLICE * self.cut.pitch), self.strip, right, self.width, self.c, at, var("row"),
