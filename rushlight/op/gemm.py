@@ -37,6 +37,7 @@ ROW_BLOCK = 128                 # rows of a tall left operand that meet every st
 
 TILED_WORK = 1 << 20             # multiply-adds from which packing both operands pays; half as many where one must be packed anyway
 TILED_SIDE = 8                   # rows and columns likewise
+DIRECT_ROWS = 8                  # up to which the right operand is better read where it lies
 PART_STRIPS = 8                  # strips of columns that are worth packing a block of rows for
 ITEMS = 8                        # parts a product is cut into, if it is large enough
 PACK_GRAIN = 1 << 16             # elements packed by a thread at a time
@@ -164,6 +165,7 @@ def tiled_steps(
     cut = Blocking(code)
     strips, lines = -(-n // cut.width), -(-m // cut.height)
     own = lines <= BLOCK_STRIPS              # one block holds all rows: nobody else wants the strips a part packs
+    form = "packed" if not own else "direct" if b.col == 1 and m <= DIRECT_ROWS else "own"
     chunks = max(1, m * n * k // CHUNK)
     blocks = 1 if own else max(-(-lines // BLOCK_STRIPS), min(lines, 4, chunks))
     block = -(-lines // blocks)
@@ -180,7 +182,7 @@ def tiled_steps(
         params += [addend.row, addend.col, addend.batch]
         slots[2:2] = [addend.slot]
     grain = max(1, CHUNK * blocks * parts // (m * n * k))
-    product = (product_kernel(code, own, addend is not None), slots, params, batch * blocks * parts, grain, -1)
+    product = (product_kernel(code, form, addend is not None), slots, params, batch * blocks * parts, grain, -1)
     if own:
         return [product], 0
     groups = -(-strips // TOGETHER)
@@ -196,10 +198,10 @@ def pack_kernel(code: str) -> int:
 
 
 @functools.cache
-def product_kernel(code: str, own: bool, adds: bool) -> int:
-    """The kernel of products, of a right operand that it packs itself or that was packed before; sums may get an addend."""
+def product_kernel(code: str, form: str, adds: bool) -> int:
+    """The kernel of products in one of the forms of `product_nest`; sums may get an addend."""
     finish = Finish("addend", (code,), lambda total, reads: total + reads[0]) if adds else None
-    return compile_for(_C.device("cpu"), product_nest(code, finish, own))
+    return compile_for(_C.device("cpu"), product_nest(code, finish, form))
 
 
 class Adding(Fold):

@@ -23,7 +23,7 @@ def run(nest: Nest, arrays: list, params: list[int], extent: int) -> None:
     KERNEL(codegen.compile(nest).address)(pointers, (ctypes.c_int64 * len(params))(*params), 0, extent)
 
 
-def product(a, b, code: str, addend=None, block_strips: int = 2, parts: int = 1, own: bool = False):
+def product(a, b, code: str, addend=None, block_strips: int = 2, parts: int = 1, form: str = "packed"):
     """a @ b (+ addend) through the nests, operands as they lie in memory."""
     (m, k), n, cut = a.shape, b.shape[1], Blocking(code)
     item = a.itemsize
@@ -31,17 +31,17 @@ def product(a, b, code: str, addend=None, block_strips: int = 2, parts: int = 1,
     groups = -(-strips // TOGETHER)
     packed = np.full(strips * cut.width * k, np.nan, a.dtype)   # whatever was there is overwritten
     out = np.full((m + 1, n + 3), 7.0, a.dtype)
-    if not own:
+    if form == "packed":
         run(pack_nest(code), [b, packed], [n, k, b.strides[1] // item, b.strides[0] // item, 0, strips, groups], groups)
     block = block_strips * cut.height
     blocks, part = -(-m // block), -(-strips // parts)
     params = [m, n, k, a.strides[0] // item, a.strides[1] // item, n + 3, 0, 0, 0, block, blocks, part, parts]
-    params += [b.strides[1] // item, b.strides[0] // item] if own else []
+    params += [b.strides[1] // item, b.strides[0] // item] if form != "packed" else []
     finish, late = None, []
     if addend is not None:
         finish, late = Finish("addend", (code,), lambda total, reads: total + reads[0]), [addend]
         params += [addend.strides[0] // item, addend.strides[1] // item, 0]
-    run(product_nest(code, finish, own), [a, b if own else packed, *late, out], params, blocks * parts)
+    run(product_nest(code, finish, form), [a, packed if form == "packed" else b, *late, out], params, blocks * parts)
     assert (out[m:] == 7).all() and (out[:, n:] == 7).all(), "a tile wrote past the edges of the result"
     return out[:m, :n]
 
@@ -59,9 +59,11 @@ def test_products_of_all_orders_of_memory(size: tuple[int, int, int], code: str)
             b = np.asfortranarray(b) if right_turned else b
             want = a.astype("f8") @ b.astype("f8")
             bound = k * np.finfo(dtype).eps * (np.abs(a).astype("f8") @ np.abs(b).astype("f8"))
-            packed, own = product(a, b, code), product(a, b, code, own=True)
+            packed, own = product(a, b, code), product(a, b, code, form="own")
             assert (np.abs(packed - want) <= bound).all()
             assert (own == packed).all()
+            if not right_turned:
+                assert (np.abs(product(a, b, code, form="direct") - want) <= bound).all()
 
 
 def test_a_sum_does_not_depend_on_how_rows_and_columns_are_cut() -> None:
@@ -70,7 +72,7 @@ def test_a_sum_does_not_depend_on_how_rows_and_columns_are_cut() -> None:
     whole = product(a, b, "f32", block_strips=8)
     assert (product(a, b, "f32", block_strips=1, parts=3) == whole).all()
     assert (product(a[14:15], b, "f32") == whole[14:15]).all()
-    assert (product(a, b, "f32", block_strips=1, parts=2, own=True) == whole).all()
+    assert (product(a, b, "f32", block_strips=1, parts=2, form="own") == whole).all()
 
 
 def test_an_addend_is_added_once_and_may_be_a_row() -> None:

@@ -17,6 +17,7 @@ from ..targets import vector_bits
 from ..tile_functions import ELEMENTS
 
 SLICE = 384              # values of k whose sums stay in registers
+DIRECT_SLICE = 32        # the same where the right operand is read where it lies: rows of it that are read side by side
 TOGETHER = 4             # strips of columns that are packed at a time: rows of the right operand are read in longer runs
 BLOCK_STRIPS = 16        # strips of rows in a block: what a thread packs of the left operand at a time
 TILES = {512: (14, 2), 256: (6, 2), 128: (8, 3)}     # rows and vectors of a register tile: sums fill most registers
@@ -64,30 +65,34 @@ PRODUCT_PARAMS = (
 OWN_PARAMS = ("right_line", "right_step")          # strides of a right operand that is not packed yet
 
 
-def product_nest(code: str, finish: Finish | None = None, own: bool = False, bits: int = 0) -> Nest:
+def product_nest(code: str, finish: Finish | None = None, form: str = "packed", bits: int = 0) -> Nest:
     """Blocks of rows times parts of columns, batch after batch: operands left, right, what `finish` reads, result.
 
-    The right operand is packed in strips; or, with `own`, as it lies in memory, and every part packs its strips for itself,
-    which is better where one block holds all rows.
+    packed: the right operand was packed in strips before.
+    own: it is as it lies in memory, and every part packs its strips for itself: one block holds all rows.
+    direct: its columns are neighbours in memory, and tiles read it where it is: there are few rows, so packing would cost more
+    than multiplying. Slices of k are short, so that a few rows of it are read at a time, from end to end.
     """
-    return _Product(Blocking(code, bits), code, finish, own).nest()
+    return _Product(Blocking(code, bits), code, finish, form).nest()
 
 
 class _Product:
     """The nest of a product in the making: names of its loops, numbers of its operands."""
 
-    def __init__(self, cut: Blocking, code: str, finish: Finish | None, own: bool) -> None:
-        self.cut, self.code, self.finish, self.own = cut, code, finish, own
+    def __init__(self, cut: Blocking, code: str, finish: Finish | None, form: str) -> None:
+        self.cut, self.code, self.finish, self.form = cut, code, finish, form
+        self.slice = DIRECT_SLICE if form == "direct" else SLICE
+        self.own = form != "packed"
         self.late = () if finish is None else finish.codes
         self.c = 2 + len(self.late)
-        self.left, self.strip = self.c + 1, self.c + 2 if own else 1     # packed rows, packed columns
+        self.left, self.strip = self.c + 1, self.c + 2     # packed rows; packed columns, in the forms that pack them
         self.height, self.width = number(cut.height), number(cut.width)
 
     def nest(self) -> Nest:
         params = (*PRODUCT_PARAMS, *(OWN_PARAMS if self.own else ()), *(() if self.finish is None else self.finish.params))
-        stack = [Operand(self.code, BLOCK_STRIPS * SLICE * self.cut.pitch)]
-        stack += [Operand(self.code, TOGETHER * SLICE * self.cut.width)] if self.own else []
-        name = "_".join(["matrix_product", *(["own"] if self.own else []), *([] if self.finish is None else [self.finish.name])])
+        stack = [Operand(self.code, BLOCK_STRIPS * self.slice * self.cut.pitch)]
+        stack += [Operand(self.code, TOGETHER * self.slice * self.cut.width)] if self.own else []
+        name = "_".join(["matrix_product", self.form, *([] if self.finish is None else [self.finish.name])])
         blocks, parts = var("blocks"), var("parts")
         body = (
             Local("matrix", idiv(var("i"), blocks * parts)),
@@ -95,9 +100,9 @@ class _Product:
             Local("i0", irem(var("i"), blocks) * var("block")),
             Local("high", min_(var("block"), var("m") - var("i0"))),
             Local("row_strips", idiv(var("high") + number(self.cut.height - 1), self.height)),
-            For("slice", ZERO, idiv(var("k") + number(SLICE - 1), number(SLICE)), (
-                Local("k0", var("slice") * number(SLICE)),
-                Local("deep", min_(number(SLICE), var("k") - var("k0"))),
+            For("slice", ZERO, idiv(var("k") + number(self.slice - 1), number(self.slice)), (
+                Local("k0", var("slice") * number(self.slice)),
+                Local("deep", min_(number(self.slice), var("k") - var("k0"))),
                 self.pack_rows(), self.columns(),
             )),
         )  # fmt: skip
@@ -107,42 +112,52 @@ class _Product:
         """The block's rows of the left operand, one slice of k."""
         line, step = var("line"), var("step")
         start = var("matrix") * var("batch_a") + var("i0") * line + var("k0") * step
-        apart = number(SLICE * self.cut.pitch)
+        apart = number(self.slice * self.cut.pitch)
         return Pack(0, start, line, step, self.left, ZERO, apart, var("high"), var("deep"), var("row_strips"), self.cut.height)
 
     def columns(self) -> For:
         """Every strip of the part meets all rows."""
         strips = min_(var("j0") + var("part"), idiv(var("n") + number(self.cut.width - 1), self.width))
-        tiles = For("s", ZERO, var("row_strips"), tuple(self.tile()))
-        if not self.own:
-            return For("j", var("j0"), strips, (tiles,))
+        if self.form == "packed":
+            at = (var("matrix") * var("batch_b") + var("j") * var("k") + var("k0")) * self.width
+            return For("j", var("j0"), strips, (self.tiles("s", 1, at, self.width),))
         groups = idiv(strips - var("j0") + number(TOGETHER - 1), number(TOGETHER))
+        inside = self.tiles("s", self.strip, (var("j") - var("g0")) * number(self.slice * self.cut.width), self.width)
+        packed = (self.pack_strips(), For("j", var("g0"), var("g0") + var("some"), (inside,)))
+        if self.form == "direct":    # strips that are not whole would be read past the end of memory
+            at = var("matrix") * var("batch_b") + var("k0") * var("right_step") + var("d") * self.width
+            whole = For("d", var("g0"), var("g0") + var("some"), (self.tiles("t", 1, at, var("right_step"), "d"),))
+            packed = (If(ge(var("n"), (var("g0") + var("some")) * self.width), (whole,), packed),)
         return For("group", ZERO, groups, (
             Local("g0", var("j0") + var("group") * number(TOGETHER)),
             Local("some", min_(number(TOGETHER), strips - var("g0"))),
-            self.pack_strips(), For("j", var("g0"), var("g0") + var("some"), (tiles,)),
+            *packed,
         ))  # fmt: skip
+
+    def tiles(self, name: str, right: int, at: Value, step: Value, strip: str = "j") -> For:
+        """All rows times the strip that begins at element `at` of operand `right`."""
+        return For(name, ZERO, var("row_strips"), tuple(self.tile(var(name), var(strip), right, at, step)))
 
     def pack_strips(self) -> Pack:
         first, line, step = var("g0") * self.width, var("right_line"), var("right_step")
         start = var("matrix") * var("batch_b") + first * line + var("k0") * step
-        apart = number(SLICE * self.cut.width)
+        apart = number(self.slice * self.cut.width)
         return Pack(1, start, line, step, self.strip, ZERO, apart, var("n") - first, var("deep"), var("some"), self.cut.width)
 
-    def tile(self) -> list[Statement]:
+    def tile(self, s: Value, j: Value, right: int, right_at: Value, right_step: Value) -> list[Statement]:
         """One tile of the result, and what becomes of it once all of k was summed."""
-        s, j, k0, deep = var("s"), var("j"), var("k0"), var("deep")
+        k0, deep = var("k0"), var("deep")
         corner = (var("i0") + s * self.height, j * self.width)
         at = var("matrix") * var("batch_c") + corner[0] * var("row") + corner[1]
-        right = (j - var("g0")) * number(SLICE * self.cut.width) if self.own else (var("matrix") * var("batch_b") + j * var("k") + k0) * self.width
         high, wide = min_(self.height, var("high") - s * self.height), min_(self.width, var("n") - corner[1])
         multiply = Multiply(
-            self.left, s * number(SLICE * self.cut.pitch), self.strip, right, self.width, self.c, at, var("row"),
+            self.left, s * number(self.slice * self.cut.pitch), right, right_at, right_step, self.c, at, var("row"),
             high, wide, deep, ne(k0, ZERO), self.cut.height, self.cut.vectors,
         )  # fmt: skip
         if self.finish is None:
             return [multiply]
-        return [multiply, If(ge(k0 + deep, var("k")), (self.finish.loop(self.code, self.c, at, corner, high, wide),))]
+        done = self.finish.loop(self.code, self.c, at, corner, high, wide, s.attr)
+        return [multiply, If(ge(k0 + deep, var("k")), (done,))]
 
 
 class Finish:
@@ -152,13 +167,13 @@ class Finish:
         self.name, self.codes, self.value = name, codes, value
         self.params = tuple(f"{what}{k}" for k in range(len(codes)) for what in ("f_row", "f_col", "f_batch"))
 
-    def loop(self, code: str, c: int, at: Value, corner: tuple[Value, Value], high: Value, wide: Value) -> Statement:
+    def loop(self, code: str, c: int, at: Value, corner: tuple[Value, Value], high: Value, wide: Value, prefix: str) -> Statement:
         """Over a tile whose sums are complete: it is still in the nearest cache."""
-        r, q = var("r"), var("q")
+        r, q = var(f"{prefix}.r"), var(f"{prefix}.q")
         reads = []
         for k, own in enumerate(self.codes):
             row, column = (corner[0] + r) * var(f"f_row{k}"), (corner[1] + q) * var(f"f_col{k}")
             reads.append(load(2 + k, var("matrix") * var(f"f_batch{k}") + row + column, own))
         place = at + r * var("row") + q
-        inner = For("q", ZERO, wide, (Store(c, place, self.value(load(c, place, code), reads)),), vector=True)
-        return For("r", ZERO, high, (inner,))
+        inner = For(q.attr, ZERO, wide, (Store(c, place, self.value(load(c, place, code), reads)),), vector=True)
+        return For(r.attr, ZERO, high, (inner,))
