@@ -1,4 +1,4 @@
-"""Elements by rank: median, kthvalue, quantile, mode. All stand on sort and gather, which carry the gradients."""
+"""Elements by rank: median, kthvalue, quantile, mode. All stand on an order or a selection, and on gather, which carries the gradients."""
 
 from __future__ import annotations
 
@@ -7,18 +7,25 @@ from collections.abc import Sequence
 from typing import Any
 
 from rushlight import _C
+from rushlight.base.shape import reaches
 from rushlight.op import Composite, find_op, result_type, wrap_dim
+
+SELECTED = 65   # elements from which one is selected: fewer are sorted by a kernel as fast
 
 
 def ranked(input: Any, dim: int, position: Any, keepdim: bool) -> tuple[Any, Any]:
     """(values, indices) of the elements at `position` (a number, or an int64 tensor that keeps `dim`) in order along `dim`."""
     if not input.ndim:
         return input.clone(), find_op("zeros")((), dtype=_C.int64, device=input.device)
-    order = input.detach().sort(dim)[1]
-    if isinstance(position, int):
-        where = order.narrow(dim, position, 1)
+    if isinstance(position, int) and reaches(input.shape[dim], SELECTED):
+        where = find_op("_ranked_element")(input.detach(), position, "kept", dim)[1]
     else:
-        where = order.gather(dim, position)
+        order = input.detach().sort(dim)[1]
+        where = order.narrow(dim, position, 1) if isinstance(position, int) else order.gather(dim, position)
+    return picked(input, dim, where, keepdim)
+
+
+def picked(input: Any, dim: int, where: Any, keepdim: bool) -> tuple[Any, Any]:
     values = input.gather(dim, where)
     return (values, where) if keepdim else (values.squeeze(dim), where.squeeze(dim))
 
@@ -52,6 +59,9 @@ class Median(Composite):
         n = check_length(self.name, input, dim)
         if not input.ndim or not input.dtype.is_floating_point:
             return ranked(input, dim, (n - 1) // 2, True)
+        if reaches(n, SELECTED):
+            where = find_op("_ranked_element")(input.detach(), (n - 1) // 2, "skipped" if self.skips_nan else "first", dim)[1]
+            return picked(input, dim, where, True)
         missing = input.detach().isnan().sum(dim, True)
         if self.skips_nan:
             position = (n - missing - 1).clamp(min=0).div(2, rounding_mode="floor")

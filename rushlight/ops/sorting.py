@@ -1,7 +1,7 @@
 """Order: sort and topk.
 
-Short dims are sorted by a kernel; longer ones have no loop form, so NumPy sorts the tensors' own memory. NaN sorts as
-the largest number.
+Short dims are sorted by a kernel, longer ones by digits; what has no loop form NumPy orders in the tensors' own memory. NaN
+sorts as the largest number. One element by its rank is selected, not sorted for.
 """
 
 from __future__ import annotations
@@ -169,3 +169,50 @@ class TopK(Extern):
 
     def vjp(self, g, input: Meta, dim, result):
         return {"input": None if g[0] is None else selected_gradient(g[0], input.shape, result[1], dim, True)}
+
+
+class RankedElement(Extern):
+    """The element at `position` in order along `dim`, and where it is: of equals that which a stable sort would have there.
+
+    With `missing` "first" a NaN in the row is the answer; with "skipped" `position` is not used, and the answer is the middle
+    of the numbers.
+    """
+
+    batch = "dim"
+    schema = "_ranked_element(Tensor input, int position, str missing, int dim) -> (Tensor values, Tensor indices)"
+    function = method = out = False
+    differentiable = False
+
+    def meta(self, input, position, missing, dim):
+        shape = tuple(1 if d == dim else n for d, n in enumerate(input.shape))
+        return Spec(shape, input.dtype), Spec(shape, _C.int64)
+
+    def cpu(self, out, input, position, missing, dim):
+        if not out[0].numel():
+            return
+        import numpy as np  # loaded with the first call that needs it
+
+        a = np.moveaxis(array(input), dim, -1)
+        n = a.shape[-1]
+        where = np.moveaxis(out[1].numpy(), dim, -1)
+        gone = np.isnan(a).sum(-1, keepdims=True) if a.dtype.kind == "f" and missing != "kept" else None
+        if gone is not None and gone.any():
+            wanted = np.maximum(n - gone - 1, 0) // 2 if missing == "skipped" else np.where(gone > 0, n - gone, position)
+            where[...] = np.take_along_axis(np.argsort(a, axis=-1, kind="stable"), wanted, -1)
+        else:
+            where[...] = selected_positions(a, position)
+        out[0].copy_(input.gather(dim, out[1]))
+
+
+def selected_positions(a: Any, position: int) -> Any:
+    """Where the element at `position` in the order of every row is, by selection: a sort would order the others too."""
+    import numpy as np  # loaded with the first call that needs it
+
+    value = np.partition(a, position, axis=-1)[..., position : position + 1]
+    same = a == value if a.dtype.kind != "f" else (a == value) | (np.isnan(a) & np.isnan(value))
+    found = same.argmax(-1)[..., None]
+    if same.sum() == found.size:
+        return found
+    before = (a < value).sum(-1, keepdims=True) if a.dtype.kind != "f" else ((a < value) | (np.isnan(value) & ~np.isnan(a))).sum(-1, keepdims=True)
+    number = np.cumsum(same, axis=-1)   # equals counted along the row
+    return (same & (number == position - before + 1)).argmax(-1)[..., None]

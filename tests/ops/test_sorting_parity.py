@@ -145,3 +145,27 @@ def test_quantile():
     agree(lambda m, t: t.quantile(1.5), x)
     agree(lambda m, t: t.long().quantile(0.5), x)
     gradients_agree(lambda m, t: (t.quantile(0.3, 1), t.nanquantile(0.6)), x, second=False)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "float16"])
+@pytest.mark.parametrize("repeated", [False, True])
+def test_selected_elements_are_those_of_a_stable_sort(dtype, repeated):
+    """Rows long enough that one element is selected: values as a sort has them, positions too, NaN last."""
+    x = rl.randn(5, 200, dtype=rl.float64)
+    x = (x * 3).round() if repeated or dtype == "int64" else x
+    x = x.to(getattr(rl, dtype))
+    for holes in (False, True):
+        if holes and dtype == "int64":
+            continue
+        if holes:
+            x = x.masked_fill(rl.rand(5, 200) < 0.1, float("nan"))
+        for dim, k in ((1, 80), (1, 200), (0, 3), (1, 1)):
+            values, positions = x.kthvalue(k, dim)
+            ordered, order = x.sort(stable=True, dim=dim)
+            assert rl.equal(positions, order.select(dim, k - 1))
+            assert rl.allclose(values, ordered.select(dim, k - 1), equal_nan=True)
+        count = 200 - x.isnan().sum(1)
+        middle = (count - 1).div(2, rounding_mode="floor").unsqueeze(1)
+        assert rl.equal(x.nanmedian(1)[0], x.sort(1)[0].gather(1, middle).squeeze(1))
+        assert x.median().isnan().item() == holes
+        assert x.median(1)[0].isnan().tolist() == (count < 200).tolist()

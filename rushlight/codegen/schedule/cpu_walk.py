@@ -13,6 +13,7 @@ from ...loops.expr import Value, cast, const, idiv, irem, min_, var
 from ...loops.lowered import HERE, Lowered, NotLowerable, Placed
 from ...loops.nest import Assign, For, Local, Nest, Statement, Store, operands, reduction, rows
 from .cpu_fold import given_bits, given_names, sources_of
+from .cpu_walk_lanes import rows_in_lanes
 from .launch import GRAIN, SCAN_CHUNK, Launch, Schedule, Temp, grain_of, product
 
 ZERO = const(0, "i64")
@@ -24,7 +25,7 @@ def schedule_walk(lowered: Lowered) -> Schedule:
         raise NotLowerable(f"{lowered.name}: expected one tensor in a scan, got {len(lowered.memories)}")
     if any(n == 0 for n in lowered.ranges):
         return Schedule(())
-    return chunked(lowered) or whole_rows(lowered)
+    return chunked(lowered) or rows_in_lanes(lowered) or whole_rows(lowered)
 
 
 def whole_rows(lowered: Lowered) -> Schedule:
