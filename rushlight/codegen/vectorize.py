@@ -36,6 +36,8 @@ def choose_width(s: For | Reduce, nest: Nest, target: Target) -> tuple[int, int]
     lanes = register // min(part)
     while lanes > 2 and lanes * wide > 4 * register:
         lanes //= 2
+    while lanes > 2 and s.start.op == s.stop.op == "const" and s.stop.attr - s.start.attr < lanes:
+        lanes //= 2  # a loop of so few iterations is one shorter vector
     # Wide vectors: two keep the ports busy, and short tensors still fill them. Folds need more, being chains.
     spans = 4 if target.vector_bits <= 128 or isinstance(s, Reduce) else 2
     if len(nodes) > LONG or (target.registers <= 16 and len(nodes) > HEAVY):

@@ -21,11 +21,14 @@ SHORT = 32          # points below which a row is walked on its own
 
 
 def lanes_of(lowered: Lowered) -> int:
-    """Rows walked together: a register of the smallest elements; 0 if some have another size than 4 and 8 bytes."""
+    """Rows walked together: a register of the largest elements; 0 if some have another size than 4 and 8 bytes.
+
+    More rows would be more streams of memory than processors read ahead in.
+    """
     codes = [lowered.memories[0].code, *lowered.outs]
     if any(code not in ("f32", "f64", "i32", "i64") for code in codes):
         return 0
-    return vector_bits() // 8 // min(SIZE[code] for code in codes)
+    return vector_bits() // 8 // max(SIZE[code] for code in codes)
 
 
 def rows_in_lanes(lowered: Lowered) -> Schedule | None:

@@ -1,0 +1,45 @@
+"""Scans along rows that are walked side by side, a lane to each: every count of rows and points around a square's."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import rushlight as rl
+
+
+@pytest.mark.parametrize("shape", [(16, 32), (17, 33), (40, 100), (5, 8, 64), (33, 31), (8, 47)])
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i8", "i4", "f2"])
+def test_scans_of_many_rows(shape: tuple[int, ...], dtype: str) -> None:
+    a = (np.random.default_rng(len(shape) + shape[-1]).standard_normal(shape) * 4).astype(dtype)
+    x = rl.from_numpy(a.copy())
+    wide = a.astype("f8")
+    assert np.allclose(x.cumsum(-1).numpy(), np.cumsum(wide, -1), rtol=1e-3 if dtype == "f2" else 1e-5, atol=0.1 if dtype == "f2" else 1e-4)
+    assert np.array_equal(x.cummax(-1)[0].numpy(), np.maximum.accumulate(a, -1))
+    values, where = x.cummin(-1)
+    assert np.array_equal(values.numpy(), np.minimum.accumulate(a, -1))
+    assert rl.equal(x.gather(-1, where), values)
+    if dtype in ("f4", "f8"):
+        exact = np.logaddexp.accumulate(wide, -1)
+        assert np.allclose(x.logcumsumexp(-1).numpy(), exact, rtol=1e-5, atol=1e-5)
+
+
+def test_scans_read_strided_rows_and_give_nan_its_place() -> None:
+    x = rl.randn(64, 100)[:, :60]
+    assert rl.allclose(x.cumsum(1), x.contiguous().cumsum(1))
+    x = rl.randn(20, 80)
+    x[3, 40] = float("nan")
+    values, where = x.cummax(1)
+    assert values[3, 40:].isnan().all() and not values[3, :40].isnan().any() and where[3, 79] == 40
+    assert rl.equal(values[0], x[0].cummax(0)[0])   # a row alone is walked on its own
+
+
+def test_scans_do_not_depend_on_threads() -> None:
+    threads, x = rl.get_num_threads(), rl.randn(100, 4000)
+    try:
+        rl.set_num_threads(1)
+        one = x.cumsum(1)
+        rl.set_num_threads(2)
+        assert rl.equal(x.cumsum(1), one)
+    finally:
+        rl.set_num_threads(threads)
