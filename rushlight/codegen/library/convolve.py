@@ -47,6 +47,8 @@ def forward_text(tile: Tile) -> str:
         weights = w.at(w["weights"], w.mul(group, w["a_group"]), tile.element)
         panel0 = w.mul(cut, w["per_cut"])
         panels = w.min(w.add(panel0, w["per_cut"]), w["panels"])
+        if tile.masked:   # lanes past the last pixel are multiplied too: zeros, since small numbers that memory may hold would be slow
+            clear_vectors(w, tile, w.at(windows, w.mul(w.div(w.sub(count, 1), tile.lanes), tile.lanes), tile.element), w.min(w["rows"], w["depth"]), stride, 1)
         with w.loop(0, w["rows"], w["depth"]) as slice_:
             depth = w.min(w.sub(w["rows"], slice_.i), w["depth"])
             w.call("pack", windows, runs, number, source, w["table"], slice_.i, depth, w["params"])
@@ -198,6 +200,11 @@ def weight_text(tile: Tile) -> str:
         result = w.at(w["result"], w.add(w.mul(above, w.mul(w["outs"], w["rows"])), row0), tile.element)
         pixel0 = w.mul(part, w["per_part"])
         pixels = w.min(w.add(pixel0, w["per_part"]), w["pixels"])
+        # Rows past the last are multiplied too: zeros, since small numbers that memory may hold would be slow.
+        whole = w.mul(w.div(w.add(depth, tile.lanes - 1), tile.lanes), tile.lanes)
+        clear_vectors(w, tile, w.at(windows, w.mul(depth, stride), tile.element), w.sub(whole, depth), stride, stride // tile.lanes)
+        missing = w.rem(w["outs"], tile.rows)
+        clear_vectors(w, tile, gradients, w.select(w.compare("eq", missing, 0), 0, SLICE + tile.rows), stride, stride // tile.lanes)
         with w.loop(pixel0, pixels, tile.block) as first:
             count = w.min(w.sub(pixels, first.i), tile.block)
             number = find_runs(w, runs, offsets, first.i, count)
@@ -237,6 +244,14 @@ WEIGHT = declare(
         refuses=f"chunks of more than {CHUNK} rows; vectors without masks",
     )
 )  # fmt: skip
+
+
+def clear_vectors(w: Writer, tile: Tile, rows: Reg, count: Reg, stride: int, vectors: int) -> None:
+    """Zeros in the first vectors of some rows."""
+    with w.loop(0, count) as r:
+        row = w.at(rows, w.mul(r.i, stride), tile.element)
+        with w.loop(0, vectors) as v:
+            w.store(Reg("zeroinitializer", tile.vector), w.at(row, w.mul(v.i, tile.lanes), tile.element), tile.size)
 
 
 def transpose_rows(w: Writer, tile: Tile, target: Reg, across: int, source: Reg, stride: int, rows: Reg, columns: Reg) -> None:
