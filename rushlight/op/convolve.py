@@ -441,13 +441,11 @@ def placed_weights(tile: Tile, weights: Weights, walk: Walk) -> Placed | None:
     step = taps[1] - taps[0] if count > 1 else weights.channel
     if any(later - tap != step for tap, later in pairwise(taps)):
         return None
-    if count == 1 or weights.channel == count * step:   # one long row
-        inner, depth, near = walk.rows, tile.depth, convolve.NEAR
-    else:
-        inner, depth, near = count, tile.depth // count * count, convolve.NEAR // count * count
-        if not near:
-            return None
-    return Placed((weights.slot, taps[0] * tile.size), (weights.group, tile.rows * weights.out, weights.out, step, inner, weights.channel), depth, near)
+    is_row = count == 1 or weights.channel == count * step
+    if not is_row and count > convolve.NEAR:
+        return None
+    inner, near = (walk.rows, convolve.NEAR) if is_row else (count, convolve.NEAR // count * count)
+    return Placed((weights.slot, taps[0] * tile.size), (weights.group, tile.rows * weights.out, weights.out, step, inner, weights.channel), near, near)
 
 
 def walk_steps(code: str, walk: Walk, weights: Weights, bias: int | None, scratch: int, offset: int) -> tuple[list[tuple], int]:
@@ -472,7 +470,7 @@ def walk_steps(code: str, walk: Walk, weights: Weights, bias: int | None, scratc
     if placed is None:
         spot, used = (scratch, offset * tile.size), walk.groups * panels * tile.rows * walk.rows
         made = [pack_step(code, tile.rows, weights, walk, spot, panels, empty)]
-        placed = Placed(spot, (panels * tile.rows * walk.rows, tile.rows * walk.rows, 1, tile.rows, walk.rows, 0), tile.depth, convolve.NEAR)
+        placed = Placed(spot, (panels * tile.rows * walk.rows, tile.rows * walk.rows, 1, tile.rows, walk.rows, 0), convolve.NEAR if tile.masked else tile.depth, convolve.NEAR)
     cut = Cut(tile, walk, panels)
     start = micro_kernel.ZERO if bias is None else micro_kernel.BIAS
     params = [*walk.params(), *placed.places, cut.block, cut.blocks, panels, cut.cuts, cut.per_cut, start, placed.depth, placed.near]

@@ -7,6 +7,9 @@ pixels: windows are transposed, so that their rows are lanes (dots.py does the s
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from ..writer import ABI, Reg, Writer, declarations, mask_declarations
 from .interface import Interface, Tile, declare, load_params, load_pointers
 from .micro_kernel import ADD, BIAS, ZERO, call_multiply, multiply_text, multiply_texts, transposed
@@ -15,7 +18,6 @@ from .packing import GEOMETRY, JOINED, RUN, find_runs, join_runs, pack_gradients
 NEAR = 128         # products summed one after the other; longer sums are sums of such sums, which lose fewer bits
 PLACES = ("a_group", "a_panel", "a_row", "a_step", "inner", "a_jump")   # where weights lie: micro_kernel.py
 SPARE = 49152 * 4  # bytes for sums of tiles that cannot be stored where they belong until they are complete
-GROUP = 16         # panels of weights that meet every strip of windows before the next panels do
 CHUNK = 192        # window rows transposed at once
 SLICE = 64         # outputs whose gradients are packed at once
 
@@ -26,11 +28,16 @@ def spare_tiles(tile: Tile) -> int:
 
 
 def forward_text(tile: Tile) -> str:
-    """Per item, pack a block's windows and multiply every panel of weights with them, a slice of rows at a time."""
-    stride = tile.pitch
+    """Per item, slice after slice of window rows, and strip after strip of a block's pixels: every panel of weights meets the strip.
+
+    A strip of windows is as wide as a register tile and stays in the nearest cache. With masks it is packed when its turn comes;
+    without, rows are packed for the whole block, since short runs would take too long.
+    """
+    stride = tile.strip if tile.masked else tile.pitch
     w = Writer("conv_forward", ABI)
-    windows = w.scratch(tile.element, tile.depth * stride)
+    windows = w.scratch(tile.element, (NEAR if tile.masked else tile.depth) * stride)
     runs, offsets, joined = w.scratch("i64", RUN * tile.block), w.scratch("i64", tile.block), w.scratch("i64", JOINED * tile.block)
+    numbers = w.scratch("i64", tile.block) if tile.masked else None
     spare = w.scratch(tile.element, SPARE // tile.size)
     load_params(w, FORWARD.params)
     load_pointers(w, *FORWARD.operands)
@@ -39,7 +46,7 @@ def forward_text(tile: Tile) -> str:
         cut, group = w.rem(above, w["cuts"]), w.div(above, w["cuts"])
         first = w.mul(block, w["block"])
         count = w.min(w.sub(w["pixels"], first), w["block"])
-        number = find_runs(w, runs, offsets, first, count)
+        number = find_runs(w, runs, offsets, first, count, numbers)
         stretches = join_runs(w, joined, runs, offsets, number)
         source = w.at(w["input"], w.mul(group, w["in_group"]), tile.element)
         target = w.at(w["result"], w.mul(group, w["out_group"]), tile.element)
@@ -47,16 +54,28 @@ def forward_text(tile: Tile) -> str:
         weights = w.at(w["weights"], w.mul(group, w["a_group"]), tile.element)
         panel0 = w.mul(cut, w["per_cut"])
         panels = w.min(w.add(panel0, w["per_cut"]), w["panels"])
-        if tile.masked:   # lanes past the last pixel are multiplied too: zeros, since small numbers that memory may hold would be slow
-            clear_vectors(w, tile, w.at(windows, w.mul(w.div(w.sub(count, 1), tile.lanes), tile.lanes), tile.element), w.min(w["rows"], w["depth"]), stride, 1)
         with w.loop(0, w["rows"], w["depth"]) as slice_:
             depth = w.min(w.sub(w["rows"], slice_.i), w["depth"])
-            w.call("pack", windows, runs, number, source, w["table"], slice_.i, depth, w["params"])
-            with w.loop(0, depth, w["near"]) as k:
-                many = w.min(w.sub(depth, k.i), w["near"])
-                tiles = Tiles(w, tile, windows, slice_.i, k.i, many, offsets, joined, stretches, count, target, bias, weights, spare, panel0, panels)
-                with w.loop(panel0, panels, GROUP) as some:
-                    tiles.group(some.i, w.min(w.add(some.i, GROUP), panels))
+            rest = (offsets, joined, stretches, count, target, bias, weights, spare, panel0, panels)
+            if tile.masked:
+                tiles = Tiles(w, tile, slice_.i, depth, *rest)
+                with tiles.strips() as (nth, column, vectors):
+                    past = w.min(w.add(column, w.mul(vectors, tile.lanes)), count)
+                    begin, end = (w.load("i64", w.at(numbers, pixel, "i64"), 8) for pixel in (column, w.sub(past, 1)))
+                    # Lanes past the last pixel are multiplied too: zeros, since small numbers that memory may hold would be slow.
+                    last = w.at(windows, w.mul(w.sub(vectors, 1), tile.lanes), tile.element)
+                    with w.when(w.compare("ne", w.rem(count, tile.lanes), 0)):
+                        clear_vectors(w, tile, last, depth, stride, 1)
+                    w.call("pack", windows, runs, begin, w.add(end, 1), column, past, source, w["table"], slice_.i, depth, w["params"])
+                    with w.loop(panel0, panels) as p:
+                        tiles.one_tile(p.i, nth, column, vectors, windows)
+            else:
+                w.call("pack", windows, runs, 0, number, 0, count, source, w["table"], slice_.i, depth, w["params"])
+                with w.loop(0, depth, w["near"]) as k:
+                    tiles = Tiles(w, tile, w.add(slice_.i, k.i), w.min(w.sub(depth, k.i), w["near"]), *rest)
+                    own = w.at(windows, w.mul(k.i, stride), tile.element)
+                    with tiles.strips() as (nth, column, vectors), w.loop(panel0, panels) as p:
+                        tiles.one_tile(p.i, nth, column, vectors, w.at(own, column, tile.element))
     products = [multiply_text(tile, stride)] if tile.by_lane else multiply_texts(tile, stride)
     return "\n".join([w.text(), pack_text(tile, stride), *products, declared(tile)])
 
@@ -78,19 +97,17 @@ FORWARD = declare(
 
 
 class Tiles:
-    """The tiles of a packed block over `many` window rows from `near` of the slice that begins at `first`: what writing one needs."""
+    """The tiles of a block over `many` window rows from the one numbered `row`: what writing one needs."""
 
     def __init__(
-        self, w: Writer, tile: Tile, windows: Reg, first: Reg, near: Reg, many: Reg, offsets: Reg, joined: Reg, stretches: Reg, count: Reg,
+        self, w: Writer, tile: Tile, row: Reg, many: Reg, offsets: Reg, joined: Reg, stretches: Reg, count: Reg,
         target: Reg, bias: Reg, weights: Reg, spare: Reg, panel0: Reg, panels: Reg,
     ) -> None:  # fmt: skip
         self.w, self.tile, self.many = w, tile, many
         self.offsets, self.joined, self.stretches, self.count = offsets, joined, stretches, count
         self.target, self.bias, self.weights, self.spare, self.panel0, self.panels = target, bias, weights, spare, panel0, panels
         self.per_row = -(-tile.block // tile.columns)
-        row = w.add(first, near)
         self.begins, self.ends = w.compare("eq", row, 0), w.compare("sge", w.add(row, many), w["rows"])
-        self.windows = w.at(windows, w.mul(near, tile.pitch), tile.element)
         self.place = self.place_of(row)
         self.later = w.add(self.place_of(w.add(row, many)), w.mul(panel0, w["a_panel"]))
 
@@ -99,21 +116,21 @@ class Tiles:
         w = self.w
         return w.add(w.mul(w.div(row, w["inner"]), w["a_jump"]), w.mul(w.rem(row, w["inner"]), w["a_step"]))
 
-    def group(self, begin: Reg, end: Reg) -> None:
-        """All tiles of some panels: a strip of windows stays in the nearest cache, the panels in the next, and stream by."""
+    @contextmanager
+    def strips(self) -> Iterator[tuple[Reg, Reg, Reg]]:
+        """A loop over strips: number, first pixel, and vectors, which are shared out evenly where tiles of fewer exist."""
         w, tile = self.w, self.tile
         if tile.by_lane:
-            with w.loop(0, self.count, tile.columns) as c, w.loop(begin, end) as p:
-                self.one_tile(p.i, w.div(c.i, tile.columns), c.i, Reg(str(tile.vectors), "i64"))
+            with w.loop(0, self.count, tile.columns) as c:
+                yield w.div(c.i, tile.columns), c.i, Reg(str(tile.vectors), "i64")
             return
-        vectors = w.div(w.add(self.count, tile.lanes - 1), tile.lanes)   # shared out evenly
+        vectors = w.div(w.add(self.count, tile.lanes - 1), tile.lanes)
         strips = w.div(w.add(vectors, tile.vectors - 1), tile.vectors)
         with w.loop(0, strips) as t:
             first, past = (w.div(w.mul(n, vectors), strips) for n in (t.i, w.add(t.i, 1)))
-            with w.loop(begin, end) as p:
-                self.one_tile(p.i, t.i, w.mul(first, tile.lanes), w.sub(past, first))
+            yield t.i, w.mul(first, tile.lanes), w.sub(past, first)
 
-    def one_tile(self, panel: Reg, nth: Reg, column: Reg, vectors: Reg) -> None:
+    def one_tile(self, panel: Reg, nth: Reg, column: Reg, vectors: Reg, b: Reg) -> None:
         """Multiply one tile straight into the result where it is whole and its pixels are neighbours, else into spare memory."""
         w, tile = self.w, self.tile
         row0 = w.mul(panel, tile.rows)
@@ -131,7 +148,6 @@ class Tiles:
         row = w.select(direct, w["out_channel"], tile.columns)
         bias = w.at(self.bias, row0, tile.element)
         a = w.at(self.weights, w.add(w.mul(panel, w["a_panel"]), self.place), tile.element)
-        b = w.at(self.windows, column, tile.element)
         if tile.by_lane:
             w.call("multiply", a, b, self.many, to, row, bias, start)
         else:   # meanwhile the next panel comes nearer, or the first one's next weights
@@ -208,7 +224,7 @@ def weight_text(tile: Tile) -> str:
         with w.loop(pixel0, pixels, tile.block) as first:
             count = w.min(w.sub(pixels, first.i), tile.block)
             number = find_runs(w, runs, offsets, first.i, count)
-            w.call("pack", windows, runs, number, source, w["table"], row0, depth, w["params"])
+            w.call("pack", windows, runs, 0, number, 0, count, source, w["table"], row0, depth, w["params"])
             transpose_rows(w, tile, turned, across, windows, stride, depth, count)
             stretches = join_runs(w, joined, runs, offsets, number)
             start = w.select(w.compare("eq", first.i, pixel0), ZERO, ADD)

@@ -69,7 +69,7 @@ def weight_dots_text(tile: Tile) -> str:
             count = w.min(w.sub(pixels, first.i), block)
             padded = w.mul(w.div(w.add(count, tile.lanes - 1), tile.lanes), tile.lanes)
             number = find_runs(w, runs, offsets, first.i, count)
-            w.call("pack", windows, runs, number, source, w["table"], row0, depth, w["params"])
+            w.call("pack", windows, runs, 0, number, 0, count, source, w["table"], row0, depth, w["params"])
             clear_tail(w, tile, windows, Reg("0", "i64"), depth, stride, count, padded)
             stretches = join_runs(w, joined, runs, offsets, number)
             adds = w.compare("ne", first.i, pixel0)

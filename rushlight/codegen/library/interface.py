@@ -43,6 +43,11 @@ class Tile(NamedTuple):
         """Elements between rows of packed pixels: room for a vector past the last, and an odd number of cache lines, so that rows spread."""
         return self.odd_lines(self.block + self.lanes)
 
+    @property
+    def strip(self) -> int:
+        """Elements between rows of the windows of one register tile's pixels."""
+        return self.odd_lines(self.columns + self.lanes)
+
     def odd_lines(self, count: int) -> int:
         """At least so many elements, an odd number of cache lines."""
         line = 64 // self.size

@@ -24,8 +24,8 @@ PIECE = 3          # a vector to copy: source offset, place in the block, mask o
 JOINED = 3         # a stretch of neighbouring pixels of the result: offset, length, place in the block
 
 
-def find_runs(w: Writer, runs: Reg, offsets: Reg, first: Reg, count: Reg) -> Reg:
-    """Write the runs of pixels [first, first + count), and every pixel's offset in the output; returns how many runs."""
+def find_runs(w: Writer, runs: Reg, offsets: Reg, first: Reg, count: Reg, numbers: Reg | None = None) -> Reg:
+    """Write the runs of pixels [first, first + count), every pixel's offset in the output, and its run's number; returns how many runs."""
     row0 = w.div(first, w["out_w"])
     past = w.add(first, count)
     number = w.add(w.sub(w.div(w.sub(past, 1), w["out_w"]), row0), 1)
@@ -48,6 +48,8 @@ def find_runs(w: Writer, runs: Reg, offsets: Reg, first: Reg, count: Reg) -> Reg
         )
         with w.loop(0, length, carry=[target]) as j:
             w.store(j.carry[0], w.at(offsets, w.add(place, j.i), "i64"), 8)
+            if numbers is not None:
+                w.store(r.i, w.at(numbers, w.add(place, j.i), "i64"), 8)
             j.next = [w.add(j.carry[0], w["out_column"])]
     return number
 
@@ -94,11 +96,14 @@ def fill_zeros(w: Writer, tile: Tile, target: Reg, begin: Reg, end: Reg) -> None
         w.store(Reg("zeroinitializer", tile.vector), w.at(target, j.i, tile.element), tile.size)
 
 
-PACK = [("ptr", "target"), ("ptr", "runs"), ("i64", "number"), ("ptr", "input"), ("ptr", "table"), ("i64", "first"), ("i64", "count"), ("ptr", "params")]
+PACK = [
+    ("ptr", "target"), ("ptr", "runs"), ("i64", "begin"), ("i64", "end"), ("i64", "from"), ("i64", "past"),
+    ("ptr", "input"), ("ptr", "table"), ("i64", "first"), ("i64", "count"), ("ptr", "params"),
+]  # fmt: skip
 
 
 def pack_text(tile: Tile, stride: int) -> str:
-    """pack(target, runs, how many, input, taps, first row, rows): window rows of a block, `stride` elements apart.
+    """pack(target, runs, first, end, first pixel, end, input, taps, first row, rows): window rows of pixels, `stride` elements apart.
 
     A run may spill over the start of the next, which is written later, and the last one into the slack that ends a row.
     """
@@ -135,21 +140,29 @@ def masked_pack_text(tile: Tile, stride: int) -> str:
 def find_pieces(w: Writer, tile: Tile, pieces: Reg, entry: Reg, pair: Reg) -> Reg:
     """Write the vectors that a tap copies, in order of their places: source offset, place, mask; returns how many."""
     dz, dy, low, high = (w.load("i64", w.at(entry, n, "i64"), 8) for n in range(1, TAP))
-    with w.loop(0, w["number"], carry=[Reg("0", "i64")]) as r:
+    double = w.select(pair, 1, 0)
+    most = w.select(pair, 2 * tile.lanes, tile.lanes)
+    with w.loop(w["begin"], w["end"], carry=[Reg("0", "i64")]) as r:
         run = w.at(w["runs"], w.mul(r.i, RUN), "i64")
         source, z, y, column, length, place = (w.load("i64", w.at(run, n, "i64"), 8) for n in range(RUN))
+        skipped = w.max(w.sub(w["from"], place), 0)
+        length = w.min(length, w.sub(w["past"], place))
         inside = w.both(w.compare("ult", w.add(z, dz), w["in_d"]), w.compare("ult", w.add(y, dy), w["in_h"]))
-        left = w.select(inside, w.sub(low, column), length)
-        right = w.select(inside, w.min(w.sub(high, column), length), length)
-        with w.loop(0, length, tile.lanes, carry=r.carry) as v:
-            piece = w.at(pieces, w.mul(v.carry[0], PIECE), "i64")
-            first, past = w.sub(left, v.i), w.sub(right, v.i)
-            # Every second of twice as many neighbours, none past the last that is asked for; or as many as there are lanes.
-            mask = w.bits(w.lanes_in(w.select(pair, w.mul(first, 2), first), w.select(pair, w.sub(w.mul(past, 2), 1), w.min(past, tile.lanes)), 2 * tile.lanes))
-            for k, value in enumerate((w.add(source, w.mul(v.i, w["in_step"])), w.add(place, v.i), mask)):
+        left = w.sub(low, column)
+        right = w.select(inside, w.min(w.sub(high, column), length), left)
+        source, place = w.add(source, w.mul(skipped, w["in_step"])), w.sub(place, w["from"])
+        with w.loop(skipped, length, tile.lanes, carry=[*r.carry, source]) as v:
+            number, of = v.carry
+            piece = w.at(pieces, w.mul(number, PIECE), "i64")
+            # Lanes [left, right); or every second of twice as many neighbours, none past the last that is asked for.
+            first = w.binary("shl", w.sub(left, v.i), double)
+            past = w.max(w.sub(w.binary("shl", w.sub(right, v.i), double), double), first)
+            first, past = (w.min(w.max(bound, 0), most) for bound in (first, past))
+            mask = w.sub(w.binary("shl", 1, past), w.binary("shl", 1, first))
+            for k, value in enumerate((of, w.add(place, v.i), mask)):
                 w.store(value, w.at(piece, k, "i64"), 8)
-            v.next = [w.add(v.carry[0], 1)]
-        r.next = v.carry
+            v.next = [w.add(number, 1), w.add(of, w.mul(w["in_step"], tile.lanes))]
+        r.next = [v.carry[0]]
     return r.carry[0]
 
 
@@ -180,7 +193,7 @@ def plain_pack_text(tile: Tile, stride: int) -> str:
         offset, dz, dy, low, high = (w.load("i64", w.at(entry, n, "i64"), 8) for n in range(TAP))
         base = w.at(channel, offset, tile.element)
         row = w.at(w["target"], w.mul(k.i, stride), tile.element)
-        with w.loop(0, w["number"]) as r:
+        with w.loop(w["begin"], w["end"]) as r:   # whole runs: strips of them would be short
             run = w.at(w["runs"], w.mul(r.i, RUN), "i64")
             source, z, y, column, length, place = (w.load("i64", w.at(run, n, "i64"), 8) for n in range(RUN))
             inside = w.both(w.compare("ult", w.add(z, dz), w["in_d"]), w.compare("ult", w.add(y, dy), w["in_h"]))
