@@ -27,6 +27,7 @@ from .pointwise import compile_for
 
 ITEMS = 16               # parts a large problem is cut into, whatever the number of threads
 WORK = 1 << 20           # multiply-adds worth a chunk
+TAPS = 4                 # neighbouring taps that are worth reading where they lie
 OUTS = 128               # outputs that are worth packing their windows once more
 PLANNED = ("f32", "f64")
 
@@ -431,21 +432,42 @@ class Placed(Record):
     near: int
 
 
-def placed_weights(tile: Tile, weights: Weights, walk: Walk) -> Placed | None:
-    """Weights as they lie in memory; None where they must be packed."""
-    if tile.by_lane or walk.outs % tile.rows or not walk.rows or weights.out * tile.size % 4096 == 0:
-        return None
+def tap_places(weights: Weights, walk: Walk) -> list[int]:
+    """Where taps lie in a kernel, in the order of the walk."""
     spatial = (0,) * (3 - len(weights.spatial)) + weights.spatial
-    taps = [sum((a.tap_first + t * a.tap_every) * n for a, t, n in zip(walk.axes, which, spatial, strict=True)) for which in combinations(*(range(a.taps) for a in walk.axes))]
-    count = len(taps)
-    step = taps[1] - taps[0] if count > 1 else weights.channel
-    if any(later - tap != step for tap, later in pairwise(taps)):
+    places = combinations(*(range(a.taps) for a in walk.axes))
+    return [sum((a.tap_first + t * a.tap_every) * n for a, t, n in zip(walk.axes, which, spatial, strict=True)) for which in places]
+
+
+def placed_weights(tile: Tile, weights: Weights, walk: Walk) -> Placed | None:
+    """Weights as they lie in memory; None where they must be packed: taps apart, panels not whole, rows all in the same cache sets."""
+    if tile.by_lane or walk.outs % tile.rows or weights.out * tile.size % 4096 == 0:
         return None
-    is_row = count == 1 or weights.channel == count * step
-    if not is_row and count > convolve.NEAR:
+    taps = tap_places(weights, walk)
+    count = len(taps)
+    if any(later - tap != 1 for tap, later in pairwise(taps)) or count > convolve.NEAR:
+        return None
+    is_row = weights.channel == count
+    if not is_row and count < TAPS:
         return None
     inner, near = (walk.rows, convolve.NEAR) if is_row else (count, convolve.NEAR // count * count)
-    return Placed((weights.slot, taps[0] * tile.size), (weights.group, tile.rows * weights.out, weights.out, step, inner, weights.channel), near, near)
+    return Placed((weights.slot, taps[0] * tile.size), (weights.group, tile.rows * weights.out, weights.out, inner, weights.channel), near, near)
+
+
+def packed_weights(code: str, tile: Tile, weights: Weights, walk: Walk, spot: tuple[int, int], empty: bool) -> tuple[tuple, Placed, int]:
+    """The step that packs weights at `spot`, where the kernel finds them, and how many elements there are."""
+    panels, rows = ceil(walk.outs / tile.rows), walk.rows
+    if tile.by_lane:
+        step = pack_step(code, tile.rows, weights, walk, spot, panels, empty)
+        return step, Placed(spot, (panels * tile.rows * rows, tile.rows * rows, 1, rows, 0), tile.depth, convolve.NEAR), walk.groups * panels * tile.rows * rows
+    pitch = tile.odd_lines(rows)
+    taps = [0] * walk.taps if empty else tap_places(weights, walk)
+    parts, padded = ceil(walk.channels / convolve.SOME), panels * tile.rows
+    params = [parts, padded, 0 if empty else walk.outs, walk.channels, walk.taps, weights.group, weights.out, weights.channel, pitch]
+    grain = max(1, 32768 // (convolve.SOME * walk.taps * padded))
+    step = (kernel_of(convolve.ROWS, code).address, [weights.slot, (-1, 0), spot], params, walk.groups * parts, grain, -1, struct.pack(f"<{len(taps)}q", *taps))
+    places = (panels * tile.rows * pitch, tile.rows * pitch, pitch, rows, 0)
+    return step, Placed(spot, places, convolve.NEAR, convolve.NEAR), walk.groups * panels * tile.rows * pitch
 
 
 def walk_steps(code: str, walk: Walk, weights: Weights, bias: int | None, scratch: int, offset: int) -> tuple[list[tuple], int]:
@@ -468,9 +490,8 @@ def walk_steps(code: str, walk: Walk, weights: Weights, bias: int | None, scratc
     panels, made, used = ceil(walk.outs / tile.rows), [], 0
     placed = None if empty else placed_weights(tile, weights, walk)
     if placed is None:
-        spot, used = (scratch, offset * tile.size), walk.groups * panels * tile.rows * walk.rows
-        made = [pack_step(code, tile.rows, weights, walk, spot, panels, empty)]
-        placed = Placed(spot, (panels * tile.rows * walk.rows, tile.rows * walk.rows, 1, tile.rows, walk.rows, 0), convolve.NEAR if tile.masked else tile.depth, convolve.NEAR)
+        step, placed, used = packed_weights(code, tile, weights, walk, (scratch, offset * tile.size), empty)
+        made = [step]
     cut = Cut(tile, walk, panels)
     start = micro_kernel.ZERO if bias is None else micro_kernel.BIAS
     params = [*walk.params(), *placed.places, cut.block, cut.blocks, panels, cut.cuts, cut.per_cut, start, placed.depth, placed.near]

@@ -16,7 +16,7 @@ from .micro_kernel import ADD, BIAS, ZERO, call_multiply, multiply_text, multipl
 from .packing import GEOMETRY, JOINED, RUN, find_runs, join_runs, pack_gradients, pack_text
 
 NEAR = 128         # products summed one after the other; longer sums are sums of such sums, which lose fewer bits
-PLACES = ("a_group", "a_panel", "a_row", "a_step", "inner", "a_jump")   # where weights lie: micro_kernel.py
+PLACES = ("a_group", "a_panel", "a_row", "inner", "a_jump")   # where weights lie: micro_kernel.py
 SPARE = 49152 * 4  # bytes for sums of tiles that cannot be stored where they belong until they are complete
 CHUNK = 192        # window rows transposed at once
 SLICE = 64         # outputs whose gradients are packed at once
@@ -114,7 +114,8 @@ class Tiles:
     def place_of(self, row: Reg) -> Reg:
         """Elements from a panel's first weight to those of a window row."""
         w = self.w
-        return w.add(w.mul(w.div(row, w["inner"]), w["a_jump"]), w.mul(w.rem(row, w["inner"]), w["a_step"]))
+        step = self.tile.rows if self.tile.by_lane else 1
+        return w.add(w.mul(w.div(row, w["inner"]), w["a_jump"]), w.mul(w.rem(row, w["inner"]), step))
 
     @contextmanager
     def strips(self) -> Iterator[tuple[Reg, Reg, Reg]]:
@@ -154,7 +155,7 @@ class Tiles:
             goes_on = w.compare("slt", w.add(panel, 1), self.panels)
             ahead = w.select(goes_on, w.at(a, w["a_panel"], tile.element), w.at(self.weights, self.later, tile.element))
             inner = w.min(self.many, w["inner"])
-            call_multiply(w, tile, vectors, a, w["a_row"], w["a_step"], inner, w["a_jump"], b, self.many, to, row, bias, start, ahead)
+            call_multiply(w, tile, vectors, a, w["a_row"], inner, w["a_jump"], b, self.many, to, row, bias, start, ahead)
         with w.when(w.both(self.ends, w.negate(direct))):
             self.put(out, sums, bias, column, w.min(left, width), w.min(w.sub(w["outs"], row0), tile.rows))
 
@@ -190,6 +191,48 @@ def put_row(w: Writer, tile: Tile, to: Reg, of: Reg, count: Reg, value: Reg, ste
     with w.loop(begin, count, carry=[to]) as j:
         w.store(w.fadd(w.load(tile.element, w.at(of, j.i, tile.element), tile.size), value), j.carry[0], tile.size)
         j.next = [w.at(j.carry[0], step, tile.element)]
+
+
+# --- weights whose taps are no neighbours -------------------------------------------------------------------------------------
+
+SOME = 16          # channels whose weights are read side by side
+
+
+def rows_text(tile: Tile) -> str:
+    """Rows of weights [channel, tap], `pitch` elements apart, zeros past the last output. Some channels of all outputs are an item."""
+    w = Writer("conv_rows", ABI)
+    load_params(w, ROWS.params)
+    load_pointers(w, *ROWS.operands)
+    with w.loop(w["begin"], w["end"]) as item:
+        group, first = w.div(item.i, w["parts"]), w.mul(w.rem(item.i, w["parts"]), SOME)
+        count = w.min(w.sub(w["channels"], first), SOME)
+        whole = w.compare("eq", count, SOME)
+        with w.loop(0, w["padded"]) as out:
+            exists = w.compare("slt", out.i, w["outs"])
+            row = w.at(w["result"], w.add(w.mul(w.add(w.mul(group, w["padded"]), out.i), w["pitch"]), w.mul(first, w["taps"])), tile.element)
+            own = w.at(w["weights"], w.total(w.mul(group, w["group"]), w.mul(out.i, w["out"]), w.mul(first, w["channel"])), tile.element)
+            with w.when(exists), w.loop(0, w["taps"]) as tap:
+                of = w.at(own, w.load("i64", w.at(w["table"], tap.i, "i64"), 8), tile.element)
+                to = w.at(row, tap.i, tile.element)
+                with w.when(whole):
+                    place, target = of, to
+                    for _ in range(SOME):
+                        w.store(w.load(tile.element, place, tile.size), target, tile.size)
+                        place, target = w.at(place, w["channel"], tile.element), w.at(target, w["taps"], tile.element)
+                with w.when(w.negate(whole)), w.loop(0, count, carry=[of, to]) as c:
+                    w.store(w.load(tile.element, c.carry[0], tile.size), c.carry[1], tile.size)
+                    c.next = [w.at(c.carry[0], w["channel"], tile.element), w.at(c.carry[1], w["taps"], tile.element)]
+            with w.when(w.negate(exists)), w.loop(0, w.mul(count, w["taps"])) as j:
+                w.store(Reg("0.0", tile.element), w.at(row, j.i, tile.element), tile.size)
+    return w.text()
+
+
+ROWS = declare(
+    Interface(
+        "conv_rows", ("weights", "table", "result"), ("parts", "padded", "outs", "channels", "taps", "group", "out", "channel", "pitch"),
+        "groups, parts of the channels; the table holds an offset per tap", rows_text,
+    )
+)  # fmt: skip
 
 
 # --- gradient of the weight -----------------------------------------------------------------------------------------------
@@ -247,7 +290,7 @@ def weight_text(tile: Tile) -> str:
                     vectors = w.min(w.div(w.add(left, tile.lanes - 1), tile.lanes), tile.vectors)
                     fits = w.both(w.compare("sge", high, tile.rows), w.compare("sge", left, w.mul(vectors, tile.lanes)))
                     to, apart = w.select(fits, corner, edge), w.select(fits, w["rows"], tile.columns)
-                    call_multiply(w, tile, vectors, a, a_row, 1, count, 0, b, count, to, apart, edge, w.select(fits, start, ZERO), w.at(a, w.mul(a_row, tile.rows), tile.element))
+                    call_multiply(w, tile, vectors, a, a_row, count, 0, b, count, to, apart, edge, w.select(fits, start, ZERO), w.at(a, w.mul(a_row, tile.rows), tile.element))
                     with w.when(w.negate(fits)):
                         add_rows(w, tile, corner, edge, w.min(high, tile.rows), w.min(left, tile.columns), w.compare("eq", start, ADD))
     return "\n".join([w.text(), pack_text(tile, stride), *multiply_texts(tile, across), declared(tile)])

@@ -3,22 +3,23 @@
 Enters: a tile. Leaves: texts of internal functions for the kernels of this folder.
 
 `multiply` reads the left operand packed, row elements of one depth side by side: the form whose lanes a multiply-add of AArch64 takes
-as operands. `multiply_N`, for N vectors of columns, reads it wherever it lies: element (r, k) at r * a_row + (k // inner) * a_jump +
-(k % inner) * a_step, broadcast from memory. So weights need no packing where their rows are whole, and the gradients of outputs
-need none where pixels are neighbours.
+as operands. `multiply_N`, for N vectors of columns, reads it as rows: element (r, k) at r * a_row + (k // inner) * a_jump + k % inner,
+broadcast from memory. So weights need no packing where their taps are neighbours, and the gradients of outputs need none where
+pixels are.
 """
 
 from __future__ import annotations
 
-from ..writer import Reg, Writer
+from ..writer import Loop, Reg, Writer
 from .interface import Tile
 
 ZERO, BIAS, ADD = 0, 1, 2     # what a tile starts from: nothing, the bias, what is there
+STEPS = 4                     # products of a column that a turn of the loop adds
 QUAD = 4                      # rows that share a pointer: one, two and three strides behind it are registers
 
 NEAR = [("ptr", "a"), ("ptr", "b"), ("i64", "depth"), ("ptr", "c"), ("i64", "row"), ("ptr", "bias"), ("i64", "start")]
 FAR = [
-    ("ptr", "a"), ("i64", "a_row"), ("i64", "a_step"), ("i64", "inner"), ("i64", "a_jump"),
+    ("ptr", "a"), ("i64", "a_row"), ("i64", "inner"), ("i64", "a_jump"),
     ("ptr", "b"), ("i64", "depth"), ("ptr", "c"), ("i64", "row"), ("ptr", "bias"), ("i64", "start"),
     ("ptr", "ahead"),
 ]  # fmt: skip
@@ -53,27 +54,39 @@ def weight_factors(w: Writer, tile: Tile, a: Reg):
 
 
 def multiply_far_text(tile: Tile, stride: int, vectors: int) -> str:
-    """multiply_N(a, a_row, a_step, inner, a_jump, b, depth, result, row stride, bias, start, ahead): see the file's head.
+    """multiply_N(a, a_row, inner, a_jump, b, depth, result, row stride, bias, start, ahead): see the file's head.
 
-    `ahead` is where the left operand will be read next: it comes nearer meanwhile, a row of it per step.
+    `ahead` is where the left operand will be read next: it comes nearer meanwhile, two rows of it per turn of the loop.
     """
     w = Writer(f"multiply_{vectors}", FAR, "internal ")
     zero = Reg("zeroinitializer", tile.vector)
     offsets = [w["a_row"], w.mul(w["a_row"], 2), w.mul(w["a_row"], 3)]
     bases = [*(w.at(w["a"], w.mul(w["a_row"], r), tile.element) for r in range(0, tile.rows, QUAD)), w["ahead"]]
-    back = w.sub(w["a_jump"], w.mul(w["inner"], w["a_step"]))
-    with w.loop(0, w["depth"], w["inner"], carry=[*bases, w["b"], *[zero] * (tile.rows * vectors)]) as outer:
-        with w.loop(0, w["inner"], carry=outer.carry) as k:
-            heads, b, sums = k.carry[: len(bases)], k.carry[len(bases)], k.carry[len(bases) + 1 :]
-            columns = [w.load(tile.vector, w.at(b, v * tile.lanes, tile.element), tile.size) for v in range(vectors)]
-            w.prefetch(w.at(heads[-1], w.mul(w.binary("and", k.i, 7), w["a_row"]), tile.element))
-            made = []
+    turns = STEPS if vectors == tile.vectors else STEPS // 2
+
+    def steps(count: int, k: Loop) -> None:
+        """Some products after another: the more, the fewer instructions are not products."""
+        heads, b, made = k.carry[: len(bases)], k.carry[len(bases)], k.carry[len(bases) + 1 :]
+        if count > 1:
+            near = w.at(heads[-1], w.mul(w.binary("and", w.new("i64", f"lshr {k.i}, 1"), 6), w["a_row"]), tile.element)
+            w.prefetch(near)
+            w.prefetch(w.at(near, w["a_row"], tile.element))
+        for n in range(count):
+            columns = [w.load(tile.vector, w.at(b, n * stride + v * tile.lanes, tile.element), tile.size) for v in range(vectors)]
             for r in range(tile.rows):
-                head, nth = heads[r // QUAD], r % QUAD
-                place = w.at(head, offsets[nth - 1], tile.element) if nth else head
-                factor = w.splat(w.load(tile.element, place, tile.size), tile.lanes)
-                made += [w.fma(columns[v], factor, sums[r * vectors + v]) for v in range(vectors)]
-            k.next = [*(w.at(head, w["a_step"], tile.element) for head in heads), w.at(b, stride, tile.element), *made]
+                head = w.at(heads[r // QUAD], offsets[r % QUAD - 1], tile.element) if r % QUAD else heads[r // QUAD]
+                factor = w.splat(w.load(tile.element, w.at(head, n, tile.element), tile.size), tile.lanes)
+                for v in range(vectors):
+                    made[r * vectors + v] = w.fma(columns[v], factor, made[r * vectors + v])
+        k.next = [*(w.at(head, count, tile.element) for head in heads), w.at(b, count * stride, tile.element), *made]
+
+    whole = w.mul(w.div(w["inner"], turns), turns)
+    back = w.sub(w["a_jump"], w["inner"])
+    with w.loop(0, w["depth"], w["inner"], carry=[*bases, w["b"], *[zero] * (tile.rows * vectors)]) as outer:
+        with w.loop(0, whole, turns, carry=outer.carry) as k:
+            steps(turns, k)
+        with w.loop(whole, w["inner"], carry=k.carry) as k:
+            steps(1, k)
         outer.next = [*(w.at(head, back, tile.element) for head in k.carry[: len(bases)]), *k.carry[len(bases) :]]
     store_tile(w, tile, outer.carry[len(bases) + 1 :], vectors)
     return w.text()

@@ -167,10 +167,12 @@ def find_pieces(w: Writer, tile: Tile, pieces: Reg, entry: Reg, pair: Reg) -> Re
 
 
 def read_neighbours(w: Writer, tile: Tile, of: Reg, bits: Reg) -> Reg:
+    w.prefetch(w.at(of, tile.columns, tile.element))   # what the next strip will read
     return w.load_some(tile.vector, of, w.mask(bits, tile.lanes), tile.size)
 
 
 def read_seconds(w: Writer, tile: Tile, of: Reg, bits: Reg) -> Reg:
+    w.prefetch(w.at(of, 2 * tile.columns, tile.element))
     return w.every(w.load_some(f"<{2 * tile.lanes} x {tile.element}>", of, w.mask(bits, 2 * tile.lanes), tile.size), 2, tile.lanes)
 
 
