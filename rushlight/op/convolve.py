@@ -28,6 +28,7 @@ from .pointwise import compile_for
 ITEMS = 16               # parts a large problem is cut into, whatever the number of threads
 WORK = 1 << 20           # multiply-adds worth a chunk
 TAPS = 4                 # neighbouring taps that are worth reading where they lie
+PACKED_FROM = 256        # pixels from which packing weights as rows pays where channels lie apart
 OUTS = 128               # outputs that are worth packing their windows once more
 PLANNED = ("f32", "f64")
 
@@ -448,7 +449,7 @@ def placed_weights(tile: Tile, weights: Weights, walk: Walk) -> Placed | None:
     if any(later - tap != 1 for tap, later in pairwise(taps)) or count > convolve.NEAR:
         return None
     is_row = weights.channel == count
-    if not is_row and count < TAPS:
+    if not is_row and (count < TAPS or walk.pixels >= PACKED_FROM):
         return None
     inner, near = (walk.rows, convolve.NEAR) if is_row else (count, convolve.NEAR // count * count)
     return Placed((weights.slot, taps[0] * tile.size), (weights.group, tile.rows * weights.out, weights.out, inner, weights.channel), near, near)
