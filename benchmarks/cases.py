@@ -51,6 +51,12 @@ class Row:
     times: dict[str, list[float]] = field(default_factory=lambda: {name: [] for name in LIBRARIES})
     errors: dict[str, str] = field(default_factory=dict)
     spent: dict[str, float] = field(default_factory=lambda: dict.fromkeys(LIBRARIES, 0.0))
+    floor: float | None = None   # seconds that the machine needs at least, where that is known
+
+    def share(self) -> float | None:
+        """The floor over our time: 1 is as fast as the machine can be."""
+        median = self.median("rushlight")
+        return None if median is None or self.floor is None else self.floor / median
 
     def median(self, library: str) -> float | None:
         return statistics.median(self.times[library]) if self.times[library] else None

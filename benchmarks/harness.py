@@ -118,6 +118,7 @@ class Session:
     patience: float = 300.0
     enough: float = 20.0  # seconds spent on one case by either library after which it gets no more turns
     only: str = ""
+    batches: tuple[int, ...] = (1, 8)  # of the layers group
     versions: dict[str, str] = dataclasses.field(default_factory=dict)
 
     def compare(self, group: Group) -> Section:

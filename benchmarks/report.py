@@ -28,6 +28,9 @@ def show_row(row: Row) -> list[str]:
     cells = [row.case, *(show_seconds(row.median(library)) for library in LIBRARIES)]
     cells.append("-" if ratio is None else f"{ratio:.2f}x")
     cells.append(" ".join(show_percent(row.spread(library)) for library in LIBRARIES))
+    if row.floor is not None:
+        share = row.share()
+        cells.append("-" if share is None else f"{share:.0%}")
     return cells
 
 
@@ -44,7 +47,8 @@ def show_failures(rows: list[Row]) -> list[str]:
 def show_section(section: Section) -> str:
     lines = [section.title, "-" * len(section.title)]
     if section.rows:
-        table = [["case", *LIBRARIES, "ratio", "spread"], *(show_row(row) for row in section.rows)]
+        floors = ["of floor"] if section.rows[0].floor is not None else []
+        table = [["case", *LIBRARIES, "ratio", "spread", *floors], *(show_row(row) for row in section.rows)]
         widths = [max(len(line[column]) for line in table) for column in range(len(table[0]))]
         for line in table:
             cells = [line[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(line[1:], widths[1:]))]
@@ -112,7 +116,7 @@ def show_machine(machine: dict[str, Any]) -> str:
 def as_data(section: Section) -> dict[str, Any]:
     """The section as JSON-ready data, every round included."""
     rows = [{"case": row.case, "ratio": row.ratio(), "errors": row.errors, "seconds": row.times,
-             "median": {library: row.median(library) for library in LIBRARIES},
+             "floor": row.floor, "median": {library: row.median(library) for library in LIBRARIES},
              "spread": {library: row.spread(library) for library in LIBRARIES}} for row in section.rows]
     checks = [vars(check) for check in section.checks]
     return {"title": section.title, "rows": rows, "checks": checks, "notes": section.notes}

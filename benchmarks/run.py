@@ -1,6 +1,6 @@
 """Runs the chosen groups and prints one report.
 
-    python -m benchmarks                     everything, a few minutes
+    python -m benchmarks                     everything but layers, a few minutes
     python -m benchmarks small chain         some groups
     python -m benchmarks small --only add    the cases whose name contains "add"
     python -m benchmarks --json report.json  also write every round's times
@@ -16,7 +16,7 @@ import json
 import sys
 from collections.abc import Callable
 
-from benchmarks import chain, data, files, kernels, large, matmul, models, optim, shapes, small, startup
+from benchmarks import chain, data, files, kernels, large, layers, matmul, models, optim, shapes, small, startup
 from benchmarks.cases import Section
 from benchmarks.harness import Session
 from benchmarks.report import Neighbours, as_data, describe_machine, show_machine, show_section
@@ -27,6 +27,7 @@ GROUPS: dict[str, Callable[[Session], list[Section]]] = {
     "large": large.run,
     "kernels": kernels.run,
     "matmul": matmul.run,
+    "layers": layers.run,
     "optim": optim.run,
     "startup": startup.run,
     "models": models.run,
@@ -36,17 +37,25 @@ GROUPS: dict[str, Callable[[Session], list[Section]]] = {
 }
 
 
+LONG = ("layers",)   # groups that run only when asked for
+
+
 def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Rushlight against PyTorch.")
-    parser.add_argument("groups", nargs="*", metavar="GROUP", help=f"of {', '.join(GROUPS)} (default: all)")
+    parser.add_argument("groups", nargs="*", metavar="GROUP", help=f"of {', '.join(GROUPS)} (default: all but {', '.join(LONG)})")
     parser.add_argument("--only", default="", help="only cases whose name contains this")
     parser.add_argument("--rounds", type=int, default=5, help="turns per case and process pair (default 5)")
     parser.add_argument("--processes", type=int, default=2, help="process pairs (default 2)")
     parser.add_argument("--threads", type=int, default=2, help="threads for each library (default 2)")
     parser.add_argument("--time", type=float, default=0.05, help="seconds one turn should last (default 0.05)")
+    parser.add_argument("--batches", default="1,8", help="batch sizes of the layers group (default 1,8; 32 takes long)")
     parser.add_argument("--json", metavar="FILE", help="write the report as JSON too")
     parser.add_argument("--strict", action="store_true", help="exit with status 1 when a bar is missed")
     options = parser.parse_args(arguments)
+    try:
+        options.batches = tuple(int(number) for number in options.batches.split(","))
+    except ValueError:
+        parser.error(f"--batches: expected numbers separated by commas, got {options.batches!r}")
     unknown = [name for name in options.groups if name not in GROUPS]
     if unknown:
         parser.error(f"no group called {unknown[0]!r}; there are {', '.join(GROUPS)}")
@@ -56,10 +65,10 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
 def main(arguments: list[str] | None = None) -> int:
     options = parse_arguments(arguments)
     session = Session(rounds=options.rounds, processes=options.processes, threads=options.threads,
-                      at_least=options.time, only=options.only)
+                      at_least=options.time, only=options.only, batches=options.batches)
     sections: list[Section] = []
     neighbours = Neighbours()
-    for name in options.groups or GROUPS:
+    for name in options.groups or (name for name in GROUPS if name not in LONG):
         for section in GROUPS[name](session):
             sections.append(section)
             print(show_section(section) + "\n", flush=True)
