@@ -113,7 +113,8 @@ def unet() -> list:
     return made
 
 
-LAYERS = [*resnet18(), *resnet50(), *mobilenet(), *unet()]
+# Each once: what ResNet-50 shares with ResNet-18 is listed there.
+LAYERS = list({at(1).name: at for at in (*resnet18(), *resnet50(), *mobilenet(), *unet())}.values())
 
 
 # --- the floor ----------------------------------------------------------------------------------------------------------------
