@@ -43,14 +43,14 @@ class VectorLoop:
     """A loop that runs `lanes * unroll` elements an iteration.
 
     pointers: (phi name, initial pointer, byte step: literal or register), one per stream of accesses; streams finds
-    them again. checks: conditions (registers) under which the vector loop is right. turned: see `nest.For`.
+    them again. checks: conditions (registers) under which the vector loop is right. turned, gathers: see `nest.For` and `nest.Reduce`.
     """
 
     def __init__(self, var: str, lanes: int, unroll: int, guard: Scope, counter: str, start: Reg) -> None:
         self.var, self.lanes, self.unroll = var, lanes, unroll
         self.guard, self.counter, self.start = guard, counter, start
         self.width = lanes * unroll
-        self.turned = False
+        self.turned = self.gathers = False
         self.pointers: list[tuple[str, str, str]] = []
         self.streams: dict[tuple, str] = {}
         self.checks: dict[tuple, str] = {}

@@ -176,6 +176,8 @@ class Addressing:
             return self.load_parts(code, [pointer], 0, depth)
         if loop.turned and form is not None and not (form[0].op == "const" and form[0].attr == unit):
             return self.turned_read(operand, code, form, step_type, loop)
+        if loop.gathers and form is not None and form[0].op != "const" and code in ("f32", "f64", "i32", "i64"):
+            return self.strided_read(operand, code, form, step_type, loop)
         pointers = form and self.vector_pointers(operand, form, unit, step_type, loop, is_store=False)
         if pointers:
             names, depth = pointers
@@ -204,6 +206,25 @@ class Addressing:
         halves = scope.memo[key]
         imag = None if len(halves) == 1 else [halves[1][shift]]
         return Reg(code, loop.lanes, [halves[0][shift]], scope.depth, imag=imag)
+
+    def strided_read(self, operand: int, code: str, form: tuple[Value, Value], step_type: str, loop: VectorLoop) -> Reg:
+        """Elements `stride` apart, lane by lane: a gather instruction was no faster than one chain of scalars (Cascade Lake)."""
+        stride, start = self.evaluate(form[0]), self.evaluate(form[1])
+        depth = max(stride.depth, start.depth, loop.guard.depth + 1, self.barrier(operand), self.floor)
+        lines, out, parts = self.scopes[depth].lines, self.out, []
+        ty = p.type_of(code, loop.lanes)
+        for u in range(loop.unroll):
+            first = out.emit(lines, f"add i64 {loop.counter}, {u * loop.lanes}")
+            first = out.emit(lines, f"mul i64 {first}, {stride.parts[0]}")
+            first = out.emit(lines, f"add i64 {first}, {start.parts[0]}")
+            at = out.emit(lines, f"getelementptr {step_type}, ptr %p{operand}, i64 {first}")
+            whole = "poison"
+            for lane in range(loop.lanes):
+                if lane:
+                    at = out.emit(lines, f"getelementptr {step_type}, ptr {at}, i64 {stride.parts[0]}")
+                whole = out.emit(lines, f"insertelement {ty} {whole}, {p.REGISTER[code]} {p.load(out, lines, code, at, 0)}, i32 {lane}")
+            parts.append(whole)
+        return Reg(code, loop.lanes, parts, depth)
 
     def exchange(self, lines: list[str], ty: str, lanes: int, vectors: list[str]) -> list[str]:
         """A square of registers transposed, by interleaving the two halves of the list once per bit of the lane number."""
@@ -435,6 +456,7 @@ class Addressing:
         if so_far is not None:
             unroll = 1
         loop = VectorLoop(s.var, lanes, unroll, guard, self.out.fresh(), start)
+        loop.gathers = isinstance(s, Reduce) and s.gathers
         loop.turned = isinstance(s, For) and s.turned and s.stop.attr == lanes and unroll == 1
         top = self.out.label()
         scope = self.push(top, loop)

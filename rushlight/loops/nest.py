@@ -116,7 +116,8 @@ class Reduce(Record):
     `step` computes the next accumulators from `var(acc)`, `var(self.var)` and locals of `body`, which runs first.
     `merge` joins two partial results, read as `var(acc + ".a")` and `var(acc + ".b")`, the first from lower lanes.
     `init` must be neutral for merge. Elements are dealt round-robin to lanes, so merge must commute (arg-reductions
-    compare indices). `blocked` folds long ranges in blocks, which keeps float sums accurate.
+    compare indices). `blocked` folds long ranges in blocks, which keeps float sums accurate. `gathers`: strides that are known
+    when it runs are known not to be 1 already, so elements are read lane by lane, not one after another.
     """
 
     var: str
@@ -129,6 +130,7 @@ class Reduce(Record):
     body: tuple[Statement, ...] = ()
     blocked: bool = False
     vector: bool = True
+    gathers: bool = False
 
 
 class Local(Record):
@@ -251,7 +253,7 @@ def _describe(item: object, form: list[object]) -> None:
     else:
         form.append(type(item).__name__)
         for field in item.fields:
-            if field != "turned" or item.turned:
+            if field not in ("turned", "gathers") or getattr(item, field):
                 _describe(getattr(item, field), form)
 
 
@@ -301,6 +303,7 @@ def reduction(
     body: Sequence[Statement] = (),
     blocked: bool = False,
     vector: bool = True,
+    gathers: bool = False,
 ) -> Reduce:
     """A Reduce from plain functions over lists of accumulator Values."""
     pairs = list(zip(accs, init, strict=True))
@@ -309,7 +312,7 @@ def reduction(
     right = [var(acc + ".b", first.dtype) for acc, first in pairs]
     return Reduce(
         name, start, stop, tuple(accs), tuple(init), tuple(step(now)), tuple(merge(left, right)), tuple(body), blocked,
-        vector,
+        vector, gathers,
     )  # fmt: skip
 
 

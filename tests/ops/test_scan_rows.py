@@ -1,4 +1,4 @@
-"""Scans along rows that are walked side by side, a lane to each: every count of rows and points around a square's."""
+"""Scans along rows that are walked side by side, a lane to each, around the sizes of a square; folds of strided elements."""
 
 from __future__ import annotations
 
@@ -43,3 +43,13 @@ def test_scans_do_not_depend_on_threads() -> None:
         assert rl.equal(x.cumsum(1), one)
     finally:
         rl.set_num_threads(threads)
+
+
+@pytest.mark.parametrize("n", [1, 5, 31, 100, 1000, 100003])
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i8", "i4"])
+def test_folds_of_strided_elements(n: int, dtype: str) -> None:
+    for step in (2, 3, 7):
+        a = (np.random.default_rng(n).standard_normal(n * step) * 9).astype(dtype)
+        x, kept = rl.from_numpy(a)[::step], a[::step]
+        assert np.allclose(x.sum().numpy(), kept.sum(dtype="f8" if dtype[0] == "f" else "i8"), rtol=1e-5, atol=1e-3 * n**0.5)
+        assert x.max().item() == kept.max() and x.argmax().item() == kept.argmax()

@@ -56,6 +56,7 @@ class Shape(Record):
     dense: bool         # columns form: neighbouring lanes are neighbours in the output
     chunked: bool
     inner: bool         # rows form: the last kept loop lies inside an iteration, which then divides no position of it
+    strided: bool       # rows form, one read: its elements are not neighbours
     unit: tuple[int, ...]   # of several reads, those whose neighbours along the innermost folded loop are neighbours in memory
 
 
@@ -74,7 +75,8 @@ def schedule_fold(lowered: Lowered) -> Schedule:
     chunks = -(-folded[0].size // per_chunk) if per_chunk else 1
     inner = len(memories) > 1 and lane is None and chunks == 1 and len(kept) > 1 and outputs // kept[-1].size >= ENOUGH_ROWS
     unit = tuple([r for r, s in enumerate(folded[-1].strides) if s == 1]) if len(memories) > 1 else ()   # one read has its stride tested where it runs
-    shape = Shape(len(kept), len(folded), lane is not None, lane is not None and lane.other == 1, chunks > 1, inner, unit)
+    strided = len(memories) == 1 and lane is None and folded[-1].strides[0] not in (0, 1)
+    shape = Shape(len(kept), len(folded), lane is not None, lane is not None and lane.other == 1, chunks > 1, inner, strided, unit)
     key = ("fold", lowered.key, tuple([m.code for m in memories]), lowered.outs, lead, shape)
     params, extent, grain = launch_numbers(lowered, kept, folded, lane, lead, per_chunk, chunks, count, outputs)
     if inner:
@@ -347,7 +349,7 @@ class FoldNest:
                 at.attr, *bounds, accs, self.init,
                 step=lambda acc: self.fold.step(scalars, acc, element, seen),
                 merge=lambda a, b: self.fold.merge(scalars, a, b),
-                blocked=self.fold.blocked and self.compute[0] in "fc",
+                blocked=self.fold.blocked and self.compute[0] in "fc", gathers=self.shape.strided,
             )  # fmt: skip
             return [made], [var(a, v.dtype) for a, v in zip(accs, self.init, strict=True)]
         inside, parts = self.loops(depth + 1, offsets, (ZERO, var(self.sizes[depth + 1])), index)
