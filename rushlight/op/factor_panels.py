@@ -11,6 +11,7 @@ from .. import _C
 from ..base.shape import reaches
 from ..loops import expr
 from ..loops.nest import Assign, For, If, Local, Nest, Store, operands, rows
+from . import small_factors
 from .lapack import Affine, Block, Number, Program, Strip, kernel_for, place
 
 SHARED = 192       # the size from which one matrix is factored by panels
@@ -38,6 +39,9 @@ def factor(p: Program, code: str, a: Block, pivots: Block, info: Block) -> None:
     """LU of `a`, with LAPACK's row exchanges (counted from 1) and status."""
     m, n = a.rows, a.cols
     k = min(m, n)
+    if small_factors.is_small(code, m, n):
+        small_factors.factor(p, code, a, pivots, info)
+        return
     if not is_shared(p, k):
         p.call("getrf", code, m, n, a, a.lead, pivots, info, work=m * n * k)
         return
@@ -86,6 +90,9 @@ def gather_nest() -> Nest:
 def solve(p: Program, code: str, trans: str, lu: Block, pivots: Block, b: Block) -> None:
     """op(A) X = B over `b`, from the factors; columns of a large system are shared by threads."""
     n, count = b.rows, b.cols
+    if small_factors.is_small(code, n):
+        small_factors.solve(p, code, trans, lu, pivots, b)
+        return
     if is_shared(p, n) and reaches(count, 32):
         size, strips = cut(count)
         p.call("getrs", code, trans, n, Strip(size, count), lu.every(0), lu.lead, pivots.every(0), b.every(size * b.lead), b.lead,
@@ -97,6 +104,9 @@ def solve(p: Program, code: str, trans: str, lu: Block, pivots: Block, b: Block)
 def cholesky(p: Program, code: str, a: Block, upper: bool, info: Block) -> None:
     """Cholesky factor in place of the triangle it is in; the other triangle is zero before and after."""
     n = a.rows
+    if small_factors.is_small(code, n):
+        small_factors.cholesky(p, code, a, info, upper)
+        return
     if upper or not is_shared(p, n):
         p.call("potrf", code, "U" if upper else "L", n, a, a.lead, info, work=n * n * n // 3)
         return
