@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from rushlight import _C
-from rushlight.op import Composite, factor_panels, find_op, result_type
-from rushlight.op.lapack import Block, Lapack, Number, Program, numel
+from rushlight.op import Composite, factor_panels, find_op, result_type, small_factors
+from rushlight.op.lapack import LENGTH, WORK, Block, Lapack, Number, Program, numel
 
 from .arguments import (
     broadcast_batches,
@@ -119,7 +119,7 @@ class Solve(Composite):
 
 
 class _Inverse(Lapack):
-    """A^-1, by solving with the identity."""
+    """A^-1: of small matrices by solving with the identity, of others from their factors."""
 
     namespace = "linalg"
     method = False
@@ -132,6 +132,11 @@ class _Inverse(Lapack):
         n = A.shape[-1]
         result = p.output(A.dtype, n, n)
         lu, wide, _, info = factor_lu(p, A, "temporary")
+        if not small_factors.is_small(A.dtype.code, n):   # half the products of solving with an identity
+            p.copy(lu, result)
+            alone = 1 if p.count == 1 else None   # one strip: the library's own threads would wait by spinning
+            p.call("getri", A.dtype.code, n, result, result.lead, wide, WORK, LENGTH, p.temporary(_C.int64), work=n * n * n, strips=alone)
+            return info
         p.identity(result)
         factor_panels.solve(p, A.dtype.code, "N", lu, wide, result)
         return info
