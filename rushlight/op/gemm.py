@@ -15,7 +15,7 @@ from typing import Any
 
 from .. import _C
 from ..codegen import tile_packs, tiled_products, tiles, transpose
-from ..codegen.schedule.cpu_product import BLOCK_STRIPS, TOGETHER, Blocking, Finish, pack_nest, product_nest
+from ..codegen.schedule.cpu_product import BLOCK_STRIPS, SLICE, TOGETHER, Blocking, Finish, pack_nest, product_nest
 from ..codegen.targets import machine, vector_bits
 from ..devices import handlers
 from ..loops import expr
@@ -38,6 +38,8 @@ ROW_BLOCK = 128                 # rows of a tall left operand that meet every st
 TILED_WORK = 1 << 20             # multiply-adds from which packing both operands pays; half as many where one must be packed anyway
 TILED_SIDE = 8                   # rows and columns likewise
 DIRECT_ROWS = 8                  # up to which the right operand is better read where it lies
+BLOCK_LINES = 4                  # strips of rows that are worth a block
+OWN_STRIPS = 4                   # the same where parts pack the columns themselves
 PART_STRIPS = 8                  # strips of columns that are worth packing a block of rows for
 ITEMS = 8                        # parts a product is cut into, if it is large enough
 PACK_GRAIN = 1 << 16             # elements packed by a thread at a time
@@ -166,11 +168,14 @@ def tiled_steps(
     strips, lines = -(-n // cut.width), -(-m // cut.height)
     own = lines <= BLOCK_STRIPS              # one block holds all rows: nobody else wants the strips a part packs
     form = "packed" if not own else "direct" if b.col == 1 and m <= DIRECT_ROWS else "own"
+    # Rows are packed for every part of the columns, but once for neighbouring ones if they are one slice of k.
+    least = PART_STRIPS if not own else 1 if k <= SLICE else OWN_STRIPS
     chunks = max(1, m * n * k // CHUNK)
-    blocks = 1 if own else max(-(-lines // BLOCK_STRIPS), min(lines, 4, chunks))
+    most = 4 if not own or strips // least * batch < 2 else 1       # blocks that are there for threads to share
+    blocks = max(-(-lines // BLOCK_STRIPS), min(-(-lines // BLOCK_LINES), most, chunks))
     block = -(-lines // blocks)
     blocks = -(-lines // block)
-    parts = max(1, min(strips // (1 if own else PART_STRIPS), chunks // blocks, -(-ITEMS // (blocks * batch))))
+    parts = max(1, min(strips // least, chunks // blocks, -(-ITEMS // (blocks * batch))))
     part = -(-strips // parts)
     parts = -(-strips // part)
     shared = 1 if b.batch == 0 else batch

@@ -18,12 +18,13 @@ KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64
 SIZES = [(1, 1, 1), (14, 32, 16), (15, 33, 17), (29, 100, 800), (100, 65, 257), (3, 5, 700), (131, 257, 385), (1, 40, 384)]
 
 
-def run(nest: Nest, arrays: list, params: list[int], extent: int) -> None:
+def run(nest: Nest, arrays: list, params: list[int], cuts: list[tuple[int, int]]) -> None:
     pointers = (ctypes.c_int64 * len(arrays))(*(x.ctypes.data for x in arrays))
-    KERNEL(codegen.compile(nest).address)(pointers, (ctypes.c_int64 * len(params))(*params), 0, extent)
+    for begin, end in cuts:
+        KERNEL(codegen.compile(nest).address)(pointers, (ctypes.c_int64 * len(params))(*params), begin, end)
 
 
-def product(a, b, code: str, addend=None, block_strips: int = 2, parts: int = 1, form: str = "packed"):
+def product(a, b, code: str, addend=None, block_strips: int = 2, parts: int = 1, form: str = "packed", cuts=None):
     """a @ b (+ addend) through the nests, operands as they lie in memory."""
     (m, k), n, cut = a.shape, b.shape[1], Blocking(code)
     item = a.itemsize
@@ -32,7 +33,7 @@ def product(a, b, code: str, addend=None, block_strips: int = 2, parts: int = 1,
     packed = np.full(strips * cut.width * k, np.nan, a.dtype)   # whatever was there is overwritten
     out = np.full((m + 1, n + 3), 7.0, a.dtype)
     if form == "packed":
-        run(pack_nest(code), [b, packed], [n, k, b.strides[1] // item, b.strides[0] // item, 0, strips, groups], groups)
+        run(pack_nest(code), [b, packed], [n, k, b.strides[1] // item, b.strides[0] // item, 0, strips, groups], [(0, groups)])
     block = block_strips * cut.height
     blocks, part = -(-m // block), -(-strips // parts)
     params = [m, n, k, a.strides[0] // item, a.strides[1] // item, n + 3, 0, 0, 0, block, blocks, part, parts]
@@ -41,7 +42,7 @@ def product(a, b, code: str, addend=None, block_strips: int = 2, parts: int = 1,
     if addend is not None:
         finish, late = Finish("addend", (code,), lambda total, reads: total + reads[0]), [addend]
         params += [addend.strides[0] // item, addend.strides[1] // item, 0]
-    run(product_nest(code, finish, form), [a, packed if form == "packed" else b, *late, out], params, blocks * parts)
+    run(product_nest(code, finish, form), [a, packed if form == "packed" else b, *late, out], params, cuts or [(0, blocks * parts)])
     assert (out[m:] == 7).all() and (out[:, n:] == 7).all(), "a tile wrote past the edges of the result"
     return out[:m, :n]
 
@@ -73,6 +74,16 @@ def test_a_sum_does_not_depend_on_how_rows_and_columns_are_cut() -> None:
     assert (product(a, b, "f32", block_strips=1, parts=3) == whole).all()
     assert (product(a[14:15], b, "f32") == whole[14:15]).all()
     assert (product(a, b, "f32", block_strips=1, parts=2, form="own") == whole).all()
+
+
+@pytest.mark.parametrize("form", ["packed", "own", "direct"])
+def test_parts_of_columns_find_the_rows_packed_before_them(form: str) -> None:
+    """However the parts are shared out: a range may begin in the midst of a block's parts."""
+    random = np.random.default_rng(3)
+    a, b = random.standard_normal((50, 30)).astype("f4"), random.standard_normal((30, 300)).astype("f4")
+    want = product(a, b, "f32")
+    for cuts in ([(0, 8)], [(0, 3), (3, 8)], [(5, 8), (0, 5)], [(k, k + 1) for k in range(8)]):
+        assert np.allclose(product(a, b, "f32", parts=4, form=form, cuts=cuts), want, rtol=0, atol=1e-5)
 
 
 def test_an_addend_is_added_once_and_may_be_a_row() -> None:

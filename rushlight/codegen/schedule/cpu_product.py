@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...loops.expr import Value, const, ge, idiv, irem, load, min_, ne, var
-from ...loops.nest import For, If, Local, Multiply, Nest, Operand, Pack, Statement, Store, operands, rows
+from ...loops.expr import Value, const, eq, ge, gt, idiv, irem, load, min_, ne, or_, var
+from ...loops.nest import BEGIN, For, If, Local, Multiply, Nest, Operand, Pack, Statement, Store, operands, rows
 from ..targets import vector_bits
 from ..tile_functions import ELEMENTS
 
@@ -96,20 +96,21 @@ class _Product:
         blocks, parts = var("blocks"), var("parts")
         body = (
             Local("matrix", idiv(var("i"), blocks * parts)),
-            Local("j0", irem(idiv(var("i"), blocks), parts) * var("part")),
-            Local("i0", irem(var("i"), blocks) * var("block")),
+            Local("j0", irem(var("i"), parts) * var("part")),
+            Local("i0", irem(idiv(var("i"), parts), blocks) * var("block")),
             Local("high", min_(var("block"), var("m") - var("i0"))),
             Local("row_strips", idiv(var("high") + number(self.cut.height - 1), self.height)),
             For("slice", ZERO, idiv(var("k") + number(self.slice - 1), number(self.slice)), (
                 Local("k0", var("slice") * number(self.slice)),
                 Local("deep", min_(number(self.slice), var("k") - var("k0"))),
-                self.pack_rows(), self.columns(),
+                If(or_(or_(eq(var("i"), BEGIN), eq(var("j0"), ZERO)), gt(var("k"), number(self.slice))), (self.pack_rows(),)),
+                self.columns(),
             )),
         )  # fmt: skip
         return Nest(name, (*operands([self.code, self.code, *self.late], [self.code]), *stack), params, rows(*body))
 
     def pack_rows(self) -> Pack:
-        """The block's rows of the left operand, one slice of k."""
+        """The block's rows of the left operand, one slice of k. The next part of the columns finds them there, if k is one slice."""
         line, step = var("line"), var("step")
         start = var("matrix") * var("batch_a") + var("i0") * line + var("k0") * step
         apart = number(self.slice * self.cut.pitch)
