@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ..loops.expr import const, eq, idiv, replace, var
-from ..loops.nest import Assign, For, If, Local, Nest, Reduce, Store
+from ..loops.nest import Assign, For, If, Local, Nest, Reduce, Statement, Store
 from . import primitives as p
 from .lower import Lowering, assigned_names, expand_calls
 from .registers import Reg
@@ -67,6 +67,9 @@ class GpuLowering(Lowering):
         self.grouped: For | None = None   # the loop over several points at once, and the name of a point
         self.grouped_var = ""
         super().__init__(nest, target)
+
+    def tile(self, s: Statement) -> None:
+        raise NotImplementedError(f"codegen: {self.nest.name} multiplies matrices in tiles, which GPU kernels have none of yet")
 
     # Arguments and threads
 

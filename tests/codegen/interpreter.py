@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from rushlight.loops.expr import Value
-from rushlight.loops.interpret import evaluate
-from rushlight.loops.nest import Assign, Check, For, If, Local, Nest, Reduce, Statement, Store
+from rushlight.loops.interpret import NAMES, evaluate
+from rushlight.loops.nest import Assign, Check, For, If, Local, Multiply, Nest, Pack, Reduce, Statement, Store
 
 COMBINE = {"add": np.add, "mul": np.multiply, "min": np.minimum, "max": np.maximum}
 
@@ -16,10 +16,12 @@ COMBINE = {"add": np.add, "mul": np.multiply, "min": np.minimum, "max": np.maxim
 class Interpreter:
     """One run: operands as flat arrays, names as scalars."""
 
-    def __init__(self, nest: Nest, arrays: Sequence[np.ndarray], params: Sequence[int]) -> None:
-        self.arrays = arrays
+    def __init__(self, nest: Nest, arrays: Sequence[np.ndarray], params: Sequence[int], lanes: int = 1) -> None:
         self.names: dict[str, object] = dict(zip(nest.params, params, strict=True))
         self.loop = nest.loop
+        # The memory that is the kernel's own comes last, and callers pass none.
+        self.arrays = [*arrays, *(np.zeros(o.stack, NAMES[o.code]) for o in nest.operands if o.stack)]
+        self.lanes = lanes
 
     def run(self, begin: int, end: int) -> None:
         self.names.update(begin=begin, end=end)
@@ -55,8 +57,37 @@ class Interpreter:
                 self.names[s.var] = k
                 self.block(s.body)
             self.names.pop(s.var, None)
+        elif isinstance(s, Pack):
+            self.pack(s)
+        elif isinstance(s, Multiply):
+            self.multiply(s)
         else:
             self.reduce(s)
+
+    def numbers(self, *values: Value) -> list[int]:
+        return [int(self.value(v)) for v in values]
+
+    def pack(self, s: Pack) -> None:
+        start, line, step, at, apart = self.numbers(s.start, s.line, s.step, s.at, s.apart)
+        lines, length, count = self.numbers(s.lines, s.length, s.count)
+        pitch = -(-s.width // self.lanes) * self.lanes
+        for strip in range(count):
+            for r in range(s.width):
+                there = min(strip * s.width + r, lines - 1) * line
+                for k in range(length):
+                    self.arrays[s.target][at + strip * apart + k * pitch + r] = self.arrays[s.source][start + there + k * step]
+
+    def multiply(self, s: Multiply) -> None:
+        a_at, b_at, b_step, c_at, c_step = self.numbers(s.a_at, s.b_at, s.b_step, s.c_at, s.c_step)
+        rows, columns, depth = self.numbers(s.rows, s.columns, s.depth)
+        pitch = -(-s.height // self.lanes) * self.lanes
+        a, b, c = (self.arrays[k] for k in (s.a, s.b, s.c))
+        for r in range(rows):
+            for j in range(columns):
+                total = c[c_at + r * c_step + j] if self.value(s.add) else c.dtype.type(0)
+                for k in range(depth):
+                    total += a[a_at + k * pitch + r] * b[b_at + k * b_step + j]
+                c[c_at + r * c_step + j] = total
 
     def reduce(self, s: Reduce) -> None:
         start, stop = int(self.value(s.start)), int(self.value(s.stop))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 
 import pytest
+from interpreter import Interpreter
 
 from rushlight import codegen
 from rushlight.codegen.schedule.cpu_product import TOGETHER, Blocking, Finish, pack_nest, product_nest
@@ -109,6 +110,28 @@ def test_every_target_has_tiles(target: str) -> None:
     assert fused in text
     if target == "aarch64":
         assert ".s[" in text, "multiply-add takes its factor from a lane"
+
+
+@pytest.mark.parametrize("form", ["packed", "own", "direct"])
+def test_kernels_do_what_the_nests_say(form: str) -> None:
+    """Against the interpreter, to rounding: small sizes that still have edges everywhere."""
+    cut = Blocking("f32")
+    m, n, k = cut.height + 1, cut.width + 1, 3
+    random = np.random.default_rng(4)
+    a, b = random.standard_normal((m, k)).astype("f4"), random.standard_normal((k, n)).astype("f4")
+    packed, out = np.zeros(2 * cut.width * k, "f4"), np.zeros((m, n), "f4")
+    if form == "packed":
+        Interpreter(pack_nest("f32"), [b.ravel(), packed], [n, k, 1, n, 0, 2, 1], cut.lanes).run(0, 1)
+    params = [m, n, k, k, 1, n, 0, 0, 0, 2 * cut.height, 1, 2, 1, *([] if form == "packed" else [1, n])]
+    right = packed if form == "packed" else b.ravel()
+    Interpreter(product_nest("f32", form=form), [a.ravel(), right, out.reshape(-1)], params, cut.lanes).run(0, 1)
+    assert np.allclose(out, product(a, b, "f32", form=form), rtol=0, atol=1e-6)
+    assert np.allclose(out, a @ b, rtol=0, atol=1e-6)
+
+
+def test_a_gpu_has_no_tiles_yet_and_says_so() -> None:
+    with pytest.raises(NotImplementedError, match="tiles"):
+        codegen.emit_llvm(product_nest("f32"), "nvptx64")
 
 
 def test_nests_with_tiles_print_and_are_checked() -> None:
