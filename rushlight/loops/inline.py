@@ -6,6 +6,7 @@ those of the two ops one after the other, but for the order in which a fold adds
 
     producer        consumer
     pointwise       pointwise, fold, walk     the body in the body; operands expanded as the consumer expands the result
+    gather          pointwise, fold           the body at every position of the consumer
     pointwise       view                      the view's rule applied to every operand; positions worked out where it has no strides
     view            anything                  the same elements, read where the view finds them
     any body        gather, scatter           computed at the places that are read
@@ -18,7 +19,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .expr import Value, cast, idiv, irem
-from .lowered import HERE, At, Computed, Folding, Given, Lowered, Memory, NotLowerable, Number, Scatter
+from .lowered import HERE, At, Computed, Folding, Given, Lowered, Memory, NotLowerable, Number, Scatter, TwoPass, Window
 
 
 def inline(consumer: Lowered, operand: int, producer: Lowered) -> Lowered:
@@ -34,6 +35,7 @@ def inline(consumer: Lowered, operand: int, producer: Lowered) -> Lowered:
     consumer, producer = consumer.but(pieces=None, through=frozenset()), producer.but(pieces=None, through=frozenset(), layout=None)
     if producer.folding is not None:
         return with_epilogue(consumer, operand, producer)
+    producer = flat(producer)
     if consumer.view is not None:
         return seen_through(consumer, producer)
     producer = renamed(producer, f"{read.name}.")
@@ -78,8 +80,10 @@ def aligned(consumer: Lowered, operand: int, producer: Lowered) -> Lowered:
 
 def computed(consumer: Lowered, operand: int, producer: Lowered) -> Lowered:
     """One of them has places of its own: the producer's element is worked out wherever the consumer reads."""
-    if consumer.folding is not None or consumer.walk is not None:
-        raise NotLowerable(f"{consumer.name}: folds and walks read their operands in order, and {producer.name} does not")
+    if consumer.walk is not None:
+        raise NotLowerable(f"{consumer.name}: a walk reads its operand in order, and {producer.name} does not")
+    if consumer.folding is not None and isinstance(consumer.folding.fold, TwoPass):
+        raise NotLowerable(f"{consumer.name}: its elements are read twice, and working {producer.name} out twice would not pay")
     read, count = consumer.reads[operand], len(producer.reads)
     extents = [Number(f"{read.name}.size{d}", "i64", n) for d, n in enumerate(read.sizes)]
 
@@ -97,13 +101,48 @@ def computed(consumer: Lowered, operand: int, producer: Lowered) -> Lowered:
         assert not unasked, "what a scatter combines with is read at no index of its own"
         return made
 
+    folding = consumer.folding
+    if folding is not None:
+        folding = folded_with(folding, own)
     scatter = consumer.scatter
     if scatter is not None:
         scatter = Scatter(scatter.target, scatter.serial, lambda at, out, sources: consumer.scatter.writes(at, out, own(sources, at.checks)), combine)
     return consumer.but(
         key=joined_key(consumer, operand, producer, "computed"), reads=joined_reads(consumer, operand, [*producer.reads, *extents]), aligned=False,
-        body=None if consumer.body is None else body, scatter=scatter, on_error=consumer.on_error or producer.on_error,
+        body=None if consumer.body is None else body, scatter=scatter, folding=folding, on_error=consumer.on_error or producer.on_error,
     )  # fmt: skip
+
+
+def folded_with(folding: Folding, own: Any) -> Folding:
+    """The same fold where its sources are found among others by `own(sources, checks)`."""
+    epilogue, start, result = folding.epilogue, folding.start, folding.result
+
+    def at(function: Any) -> Any:
+        return None if function is None else lambda at, sources, *rest: function(at, own(sources, at.checks), *rest)
+
+    windows = tuple([(d, Window(at(w.bounds), at(w.whole))) for d, w in folding.windows])
+    late = None if epilogue is None else lambda sources, results: epilogue(own(sources, []), results)
+    return folding.but(epilogue=late, start=at(start), result=at(result), windows=windows)
+
+
+def flat(producer: Lowered) -> Lowered:
+    """A body over finer ranges than the dims of its result, which come in the same order, as one over those dims."""
+    if producer.folding is not None or tuple(producer.ranges) == tuple(producer.shape):
+        return producer
+    sizes = [Number(f"flat.n{d}", "i64", n) for d, n in enumerate(producer.ranges)]
+    dims = [Number(f"flat.s{d}", "i64", n) for d, n in enumerate(producer.shape)]
+    count, rank = len(producer.reads), len(sizes)
+
+    def body(at: At, sources: Sequence[Any]) -> Sequence[Value]:
+        numbers = [s.value for s in sources[count:]]
+        place = at[0]
+        for i, n in zip(at[1:], numbers[rank + 1 :], strict=True):
+            place = place * n + i
+        own = At(unravel(place, numbers[:rank]))
+        own.checks = at.checks
+        return producer.body(own, sources[:count])
+
+    return producer.but(key=("flat", producer.key), ranges=producer.shape, reads=(*producer.reads, *sizes, *dims), body=body)
 
 
 # --- views ------------------------------------------------------------------------------------------------------------------------
@@ -190,7 +229,7 @@ def with_epilogue(consumer: Lowered, operand: int, producer: Lowered) -> Lowered
     after = folding.after + sum([isinstance(r, Memory) for r in late])
     return producer.but(
         name=f"{producer.name}_{consumer.name}", key=joined_key(consumer, operand, producer, "epilogue"), shape=consumer.shape, outs=consumer.outs,
-        reads=(*producer.reads, *late), body=body, folding=Folding(folding.fold, folding.compute, folding.reduced, epilogue, after),
+        reads=(*producer.reads, *late), body=body, folding=folding.but(epilogue=epilogue, after=after),
     )  # fmt: skip
 
 

@@ -121,6 +121,33 @@ class Memory(Record):
         return kinds_of(self.sizes, self.strides)
 
 
+class Table(Memory):
+    """Elements that the op works out when it is planned, in order; kernels are given them with their parameters."""
+
+    name: str
+    code: str
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    dims: tuple[int | None, ...] | None = None
+    offset: int = 0
+    values: bytes = b""
+
+
+class Staged(Memory):
+    """Rows of another Lowered's result, each computed when the reader comes to it and kept as long as the reader works on it.
+
+    The reader's position along all results' ranges but the last is that of the row; it reads the row at places of its own.
+    """
+
+    name: str
+    code: str
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    dims: tuple[int | None, ...] | None = None
+    offset: int = 0
+    producer: Any = None
+
+
 class Number(Record):
     """A number that the kernel is given when it runs."""
 
@@ -278,11 +305,26 @@ def number_value(name: str, value: Any) -> Value:
 # --- the whole ------------------------------------------------------------------------------------------------------------------
 
 
+class Window(Record):
+    """The part [first, past) of a folded range that one result is made of, by `bounds(at, sources)`; `at` is 0 along folded ranges.
+
+    `whole(at, sources)`, comparisons joined by `and`, is true where that is all of the range; None: nobody can tell.
+    """
+
+    bounds: Callable[[At, Sequence[Any]], tuple[Value, Value]]
+    whole: Callable[[At, Sequence[Any]], Value] | None = None
+
+
 class Folding(Record):
     """Ranges that are folded away. The body gives one element, in type `compute`; the fold makes results of all of them.
 
     `epilogue(sources, results)` makes the outputs of the results where another op was inlined behind the fold;
     it reads the last `after` of the reads.
+
+    Bodies with places of their own may say more. They may give a second value, which is the index that the fold sees.
+    `windows` are folded ranges of which a result sees a part. The sizes of `written` ranges are numbers of the body's key, and so few
+    that their steps may be written out. `start(at, sources)` are the first accumulators, and `result(at, sources, accumulators)`
+    the results, where the fold's own do not do.
     """
 
     fold: Fold
@@ -290,6 +332,10 @@ class Folding(Record):
     reduced: frozenset[int]
     epilogue: Callable[[Sequence[Any], Sequence[Value]], Sequence[Value]] | None = None
     after: int = 0
+    windows: tuple[tuple[int, Window], ...] = ()
+    written: frozenset[int] = frozenset()
+    start: Callable[[At, Sequence[Any]], Accumulators] | None = None
+    result: Callable[[At, Sequence[Any], Accumulators], Sequence[Value]] | None = None
 
 
 class Walk(Record):
@@ -360,5 +406,11 @@ class Lowered(Record):
 
     @property
     def memories(self) -> tuple[Memory, ...]:
-        """The tensors among the reads, in the order kernels are given them."""
-        return tuple([r for r in self.reads if isinstance(r, Memory)])
+        """The tensors among the reads, in the order kernels are given them: those that stages read come where the stage does."""
+        found: list[Memory] = []
+        for r in self.reads:
+            if isinstance(r, Staged):
+                found += r.producer.memories
+            elif isinstance(r, Memory):
+                found.append(r)
+        return tuple(found)

@@ -276,7 +276,7 @@ class TracedRows:
         made = schedule_rows(self.rows, count, cols)
         if is_shown("schedule"):
             show("schedule", self.rows.name, str(made))
-        steps = packed(made, device, definition.__dict__.setdefault("kernels", {}), slots, {})
+        steps = packed(made, device, definition.__dict__.setdefault("kernels", {}), slots, [])
         copies, moved = [], {}
         for k, t in enumerate(tensors):   # rows are read as they lie in memory: others are copied first
             if not t._is_contiguous():

@@ -116,7 +116,7 @@ class Indexed(OpDefinition):
             return _C.Plan(sum(isinstance(a, _C.Tensor) for a in flatten(prepared)), device, slots, [])
         lowered = self.lowered(prepared, spec)
         steps = lowered_steps(lowered, device, self.kernels, slots)
-        is_checked = any(step[-1] >= 0 for step in steps)
+        is_checked = any(step[5] >= 0 for step in steps)
         return _C.Plan(len(lowered.memories), device, slots, steps, True, None, lowered.on_error if is_checked else None)
 
     def lower(self, args: tuple) -> Lowered:
@@ -332,7 +332,7 @@ def copy_steps(device: Any, source: Any, slot: int, target: tuple[int, int], str
     if any(n == 0 for n in sizes):
         return []
     axes = joined_axes(zip(sizes, source.stride(), contiguous_strides(sizes) if strides is None else strides, strict=True))
-    return packed(Schedule((copy_launch(code, code, axes, (slot, target), device.type == "cpu"),)), device, _copy_kernels, [], {})
+    return packed(Schedule((copy_launch(code, code, axes, (slot, target), device.type == "cpu"),)), device, _copy_kernels, [], [])
 
 
 def named(definition: Any, parts: Sequence[Any]) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 from .. import _C, codegen
 from ..codegen.schedule import Schedule, schedule
 from ..devices import handlers
-from ..loops.lowered import Lowered
+from ..loops.lowered import Lowered, Table
 from ..loops.nest import Nest
 
 BY_CODE = {d.code: d for d in vars(_C).values() if isinstance(d, _C.dtype)}
@@ -31,22 +31,37 @@ def as_step(kernel: Any) -> Any:
     return kernel if isinstance(kernel, int) else ("handle", kernel)
 
 
-def shifted(operand: int | tuple[int, int], shifts: dict[int, int]) -> int | tuple[int, int]:
-    """An operand with the bytes before it."""
-    if isinstance(operand, tuple):
-        number, start = operand
-        return (number, start + shifts.get(number, 0))
-    return (operand, shifts[operand]) if operand in shifts else operand
+Place = tuple[int, int]      # a slot, and bytes before the first element
 
 
 def lowered_steps(lowered: Lowered, device: Any, kernels: dict[tuple, Any], slots: list) -> list[tuple]:
-    """The steps of a plan whose inputs are the tensors read, in order, and whose results are `slots`."""
-    shifts = {k: m.offset * BY_CODE[m.code].itemsize for k, m in enumerate(lowered.memories) if type(m.offset) is not int or m.offset}
-    return packed(schedule(lowered, device.type), device, kernels, slots, shifts)
+    """The steps of a plan whose inputs are the tensors read, in order, and whose results are `slots`; tables travel with the steps."""
+    places: list[Place] = []
+    constants, inputs = bytearray(), 0
+    for m in lowered.memories:
+        if isinstance(m, Table):
+            places.append((-1, len(constants)))
+            constants += m.values or bytes(8)
+            constants += bytes(-len(constants) % 8)
+        else:
+            places.append((inputs, m.offset * BY_CODE[m.code].itemsize))
+            inputs += 1
+    return packed(schedule(lowered, device.type), device, kernels, slots, places, bytes(constants))
 
 
-def packed(made: Schedule, device: Any, kernels: dict[tuple, Any], slots: list, shifts: dict[int, int]) -> list[tuple]:
-    """Steps of a schedule whose operands are numbered as the plan's; `shifts` are byte offsets of some. Temporaries get slots of their own."""
+def placed(operand: int | Place, places: list[Place]) -> int | Place:
+    """An operand of a launch as the plan numbers it: tables have no number, and those behind them count on."""
+    number, start = operand if isinstance(operand, tuple) else (operand, 0)
+    if number < len(places):
+        slot, shift = places[number]
+        start = start + shift
+    else:
+        slot = number - sum([slot < 0 for slot, _ in places])
+    return slot if type(start) is int and start == 0 and slot >= 0 else (slot, start)
+
+
+def packed(made: Schedule, device: Any, kernels: dict[tuple, Any], slots: list, places: list[Place], constants: bytes = b"") -> list[tuple]:
+    """Steps of a schedule; `places` are those of its first operands. Temporaries get slots of their own."""
     slots.extend([("temp", BY_CODE[t.code], t.sizes, None, 0, 0) for t in made.temps])
     steps = []
     for launch in made.launches:
@@ -54,6 +69,7 @@ def packed(made: Schedule, device: Any, kernels: dict[tuple, Any], slots: list, 
         kernel = kernels.get(key)
         if kernel is None:
             kernel = kernels[key] = as_step(compile_for(device, launch.nest()))
-        places = [shifted(k, shifts) for k in launch.operands]
-        steps.append((kernel, places, list(launch.params), launch.extent, launch.grain, launch.error))
+        own = [placed(k, places) for k in launch.operands]
+        error = launch.error if launch.error < 0 else placed(launch.error, places)
+        steps.append((kernel, own, list(launch.params), launch.extent, launch.grain, error, *([constants] if constants else [])))
     return steps

@@ -18,6 +18,7 @@ STRIDED_CHUNK = 2048     # the same where elements are folded one by one: bounds
 WIDE_COLUMNS = 4096      # columns folded together: the generator keeps their accumulators in cache
 COLUMN_CHUNK = 256       # rows of one partial result when lanes are columns
 ENOUGH_ROWS = 16         # iterations that threads can share: more outputs may lie inside each
+LONG_FOLD = 16           # elements from which on a folded last range runs in vectors, not beside others on lanes
 SCAN_CHUNK = 65536       # elements of a long row that one thread walks at a time
 CHECK_BLOCK = 4096       # positions whose indices are checked before any is used: they stay in the nearest cache
 SUM_ROWS = 256           # rows whose column sums one chunk keeps

@@ -7,32 +7,24 @@ maxima and their 64-bit positions. Refuses: nothing; callers check sizes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Any
 
-from rushlight import _C
-from rushlight.loops.expr import Value, cast, const, eq, load, max_, min_, select, var
-from rushlight.loops.nest import Local, Nest, Statement, operands, rows
-from rushlight.op import find_op
-from rushlight.op.definition import KIND_PLANNED, OpDefinition
-from rushlight.op.pointwise import compile_for
-from rushlight.op.reduction import GRAIN, as_step, product
+from rushlight.loops.expr import Value, cast, const, eq, max_, min_, select
+from rushlight.loops.lowered import ONE, ZERO, At, Lowered, Memory, Window, compute_code
+from rushlight.op import Loops, find_op
 
-from .layout import ONE, ZERO, unravel
-from .maxima import Form, Search, search_row
+from .axes import POOL, Axis
+from .maxima import window_maxima
+from .ranges import WindowRange
 
 
-class FractionalMax(OpDefinition):
+class FractionalMax(Loops):
     """Maxima of drawn windows, and their positions."""
 
     schema = "_fractional_max(Tensor input, Tensor samples, int[] kernel, int[] sizes) -> (Tensor, Tensor)"
     function = method = out = False
     batch = "leading"
-    kind = KIND_PLANNED
-
-    @cached_property
-    def kernels(self) -> dict[tuple, Any]:
-        return {}
+    single = False
 
     def run(self, input: Any, samples: Any, kernel: Sequence[int], sizes: Sequence[int]) -> Any:
         """Inputs in another memory order are copied first."""
@@ -45,63 +37,52 @@ class FractionalMax(OpDefinition):
         space = input.shape[input.ndim - len(sizes) :]
         return {"input": None if g[0] is None else find_op("_window_max_backward")(g[0], result[1], space, False)}
 
-    def plan(self, args: tuple) -> Any:
+    def reads_as_it_lies(self, args: tuple) -> bool:
+        return args[0]._is_contiguous() and args[1]._is_contiguous()
+
+    def lower(self, args: tuple) -> Lowered:
         input, samples, kernel, sizes = args
-        if not input._is_contiguous() or not samples._is_contiguous():
-            return None
-        count = len(sizes)
-        shape, device = (*input.shape[: input.ndim - count], *sizes), input.device
-        slots = [("new", dtype, shape, None, 0, 0) for dtype in (input.dtype, _C.int64)]
-        if device.type == "meta" or 0 in shape:
-            return _C.Plan(2, device, slots, [], False)
-        key = (count, input.dtype.code, device.type)
-        found = self.kernels.get(key)
-        if found is None:
-            found = self.kernels[key] = as_step(compile_for(device, drawn_nest(count, input.dtype.code)))
-        space = input.shape[input.ndim - count :]
-        params = [n for own in zip(sizes, space, kernel, strict=True) for n in own]
-        grain = max(1, GRAIN // max(1, product(kernel) * sizes[-1]))
-        step = (found, [0, 1, 2, 3], params, product(shape[:-1]), grain, -1)
-        return _C.Plan(2, device, slots, [step], False)
+        lead, code = input.ndim - len(sizes), input.dtype.code
+        windows = []
+        for d, (taps, out) in enumerate(zip(kernel, sizes, strict=True)):
+            axis = Axis(POOL, input.shape[lead + d], out, taps, 1, 0, 1)
+            windows.append(DrawnRange(axis, d, lead + d, lead + len(sizes) + d, 2 + 6 * d, len(sizes), code))
+        memories = [Memory(label, t.dtype.code, tuple(t.shape), t.stride()) for label, t in (("input", input), ("samples", samples))]
+        reads = (*memories, *[n for w in windows for n in w.numbers()])
+        made = window_maxima(self.spec.name, input, windows, reads, "i64")
+        return made.but(through=frozenset(), layout=None)      # samples have no dim for some of the ranges
 
 
-class DrawnSearch(Search):
-    """A search whose windows start where the plane's sample says."""
+class DrawnRange(WindowRange):
+    """A window that starts where the plane's sample says."""
 
-    def __init__(self, count: int, code: str) -> None:
-        super().__init__(Form(False, count, "i64", 0, 0, 0), code)
-        self.params = [f"{p}{d}" for d in range(count) for p in ("n", "m", "pool")]
-        self.out = 2
+    def __init__(self, axis: Axis, d: int, out: int, tap: int, first: int, count: int, code: str) -> None:
+        super().__init__(axis, d, out, tap, first, False)
+        self.count, self.code, self.compute = count, code, compute_code(code)
 
     def rounded(self, value: Value) -> Value:
         """Half types round after every operation, as PyTorch's arithmetic on them does."""
         return cast(cast(value, self.code), self.compute)
 
-    def first(self, d: int, at: Value) -> Value:
+    def start(self, at: At, sources: Sequence[Any]) -> Value:
         # PyTorch draws the samples of two dims in the order width, height; those of three in the order of the dims.
-        which = self.count - 1 - d if self.count == 2 else d
-        sample = cast(load(1, var("o.rest") * const(self.count, "i64") + const(which, "i64"), self.code), self.compute)
-        size, reach = var(f"n{d}"), var(f"m{d}") - var(f"pool{d}")
-        steps = select(eq(size, ONE), ONE, size - ONE)
+        which = const(self.count - 1 - self.d if self.count == 2 else self.d, "i64")
+        plane = at[: self.out - self.d]
+        sample = cast(sources[1][(*(ZERO,) * (sources[1].ndim - 1 - len(plane)), *plane, which)], self.compute)
+        here, (size, out, kernel, *_) = at[self.out], self.values(sources)
+        reach = size - kernel
+        steps = select(eq(out, ONE), ONE, out - ONE)
         alpha = self.rounded(self.rounded(cast(reach, self.compute)) / self.rounded(cast(steps, self.compute)))
-        ahead = self.rounded(self.rounded(self.rounded(cast(at, self.compute)) + sample) * alpha)
+        ahead = self.rounded(self.rounded(self.rounded(cast(here, self.compute)) + sample) * alpha)
         drawn = cast(ahead, "i64") - cast(self.rounded(sample * alpha), "i64")
         drawn = max_(min_(drawn, reach), ZERO)   # samples that are given may be any numbers
-        return select(eq(at, size - ONE), reach, drawn)
+        return select(eq(here, out - ONE), reach, drawn)
 
-    def length(self, d: int, at: Value) -> Value:
-        return var(f"pool{d}")
-
-    def step(self, d: int) -> Value:
+    def step(self, sources: Sequence[Any]) -> Value:
         return ONE
 
+    def bounds(self, at: At, sources: Sequence[Any]) -> tuple[Value, Value]:
+        return ZERO, self.values(sources)[2]
 
-def drawn_nest(count: int, code: str) -> Nest:
-    """Rows of the output; windows one by one."""
-    search = DrawnSearch(count, code)
-    plane = var("o.rest")
-    for d in range(count):
-        plane = plane * var(f"m{d}")
-    body: list[Statement] = [*unravel(var("i"), search.targets[:-1], "o"), *search.windows(range(count - 1)), Local("plane", plane)]
-    body.append(search_row(search, "a", ZERO, var(search.targets[-1])))
-    return Nest("fractional_max", operands([code, code], [code, "i64"]), tuple(search.params), rows(*body))
+    def window(self) -> tuple[int, Window]:
+        return self.tap, Window(self.bounds)

@@ -9,51 +9,44 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 from rushlight import _C
-from rushlight.loops.expr import Value, and_, cast, const, eq, ge, gt, idiv, load, lt, min_, ne, or_, select, var
-from rushlight.loops.nest import Assign, Check, For, Local, Nest, Statement, Store, operands, rows
-from rushlight.op import find_op
+from rushlight.loops.expr import Value, and_, cast, const, ge, gt, idiv, load, lt, min_, ne, or_, select, var
+from rushlight.loops.lowered import At, Fold, Folding, Lowered, Memory, compute_code
+from rushlight.loops.nest import Check, For, Local, Nest, Statement, Store, operands, rows
+from rushlight.op import Loops, find_op
 from rushlight.op.definition import KIND_PLANNED, OpDefinition
-from rushlight.op.memory import check_memory
-from rushlight.op.pointwise import BY_CODE, compile_for, compute_code
+from rushlight.op.pointwise import compile_for
 from rushlight.op.reduction import GRAIN, as_step, product
 from rushlight.ops.reduction.extremes import lowest
 
-from .axes import POOL, Axis, Constants, integers, regular_part, table_of, unpack
-from .layout import ZERO, channels_last_strides, dense, in_order, is_channels_last, is_dense, nested, unravel
+from .axes import unpack
+from .layout import ZERO, channels_last_strides, dense, in_order, is_channels_last, is_dense
+from .ranges import WindowRange, window_ranges
 
-UNROLLED = 8
-INDEX_CODE = {0: None, 32: "i32", 64: "i64"}
-INDEX_TYPE = {32: _C.int32, 64: _C.int64}
+INDEX_CODE = {32: "i32", 64: "i64"}
 BLOCK = 64    # channels one scatter handles
-MANY = 9      # elements of a box past which its columns are worth a pass of their own
 
 
-class Form(NamedTuple):
-    """What the code of a kernel depends on, apart from the dtype."""
+class LargestAt(Fold):
+    """The largest element and where it is: the first of equals, the last NaN. Elements come in order."""
 
-    channels: bool
-    count: int
-    index: str | None
-    stride: int       # of whole windows along the last dim; 0: all windows come from the table
-    dilation: int     # of those windows
-    taps: int
-    columns: bool = False   # the columns of a box are searched first, in vectors, and then their winners
+    uses_index = True
+
+    def step(self, s: Any, acc: Any, x: Value, index: Value | None) -> Any:
+        best, at = acc
+        wins = or_(gt(x, best), ne(x, x)) if x.dtype[0] == "f" else gt(x, best)
+        return select(wins, x, best), select(wins, index, at)
 
 
-class WindowMax(OpDefinition):
+class WindowMax(Loops):
     """Maxima over boxes of the last dims, and their positions (of `index` bits)."""
 
     schema = "_window_max(Tensor input, int[] axes, int index) -> (Tensor, Tensor)"
     function = method = out = False
     batch = "leading"
-    kind = KIND_PLANNED
-
-    @cached_property
-    def kernels(self) -> dict[tuple, Any]:
-        return {}
+    single = False
 
     def run(self, input: Any, axes: Sequence[int], index: int) -> Any:
         """Inputs in another memory order are copied first."""
@@ -66,208 +59,50 @@ class WindowMax(OpDefinition):
         sizes = [axis.size for axis in unpack(axes)]
         return {"input": None if g[0] is None else find_op("_window_max_backward")(g[0], result[1], sizes, False)}
 
-    def plan(self, args: tuple) -> Any:
-        input, axes, index = args[0], unpack(args[1]), args[2]
-        if not is_dense(input, len(axes)):
-            return None
-        space = tuple(axis.out for axis in axes)
-        shape, device = (*input.shape[: input.ndim - len(axes)], *space), input.device
-        channels = is_channels_last(input, len(axes))
-        strides = channels_last_strides(shape) if channels else None
-        slots = [("new", dtype, shape, strides, 0, 0) for dtype in (input.dtype, INDEX_TYPE[index])]
-        if device.type == "meta" or 0 in shape:
-            return _C.Plan(1, device, slots, [], False)
-        check_memory(shape, input.dtype, device)   # before tables of these lengths
-        tables, constants = [table_of(axis) for axis in axes], Constants()
-        form = choose_form(axes, [t.taps for t in tables], channels, INDEX_CODE[index])
-        key = (form, input.dtype.code, device.type)
-        kernel = self.kernels.get(key)
-        if kernel is None:
-            kernel = self.kernels[key] = as_step(compile_for(device, max_nest(form, input.dtype.code)))
-        places = [constants.add(integers([*t.starts, *t.counts])) for t in tables]
-        params = [n for axis in axes for n in (axis.out, axis.size, axis.d if axis.rule == POOL else 1)]
-        regular = regular_part(axes[-1])
-        work = product(t.taps for t in tables) * (shape[1] if channels else space[-1])
-        extent = shape[0] * product(space) if channels else product(shape[:-1])
-        params += [shape[1]] if channels else [regular.low, regular.high, regular.padding] if regular else [0, 0, 0]
-        grain = max(1, GRAIN // max(1, work))
-        if form.columns:
-            params.append(grain)
-            scratch = (-(-extent // grain), axes[-1].size)
-            slots += [("temp", dtype, scratch, None, 0, 0) for dtype in (BY_CODE[compute_code(input.dtype.code)], INDEX_TYPE[index])]
-        operand_slots = [0, *places, *range(1, 1 + len(slots))]
-        return _C.Plan(1, device, slots, [(kernel, operand_slots, params, extent, grain, -1, bytes(constants.data))], False)
+    def reads_as_it_lies(self, args: tuple) -> bool:
+        return is_dense(args[0], len(unpack(args[1])))
+
+    def lower(self, args: tuple) -> Lowered:
+        input, axes, index = args[0], unpack(args[1]), INDEX_CODE[args[2]]
+        lead = input.ndim - len(axes)
+        windows = window_ranges(axes, lead, 1)
+        reads = (Memory("input", input.dtype.code, tuple(input.shape), input.stride()), *[n for w in windows for n in w.numbers()])
+        return window_maxima(self.spec.name, input, windows, reads, index)
 
 
-def choose_form(axes: Sequence[Axis], taps: Sequence[int], channels: bool, index: str | None) -> Form:
-    """The kernel that serves these windows."""
-    regular = None if channels else regular_part(axes[-1])
-    if regular is None or regular.high - regular.low < 8 or regular.stride > 8 or axes[-1].d > 4 or regular.taps > UNROLLED:
-        columns = not channels and len(axes) > 1 and product(taps) >= MANY and axes[-1].size >= 8
-        return Form(channels, len(axes), index, 0, 0, 0, columns)
-    return Form(channels, len(axes), index, regular.stride, axes[-1].d, regular.taps)
+def window_maxima(name: str, input: Any, windows: Sequence[WindowRange], reads: Sequence[Any], index: str) -> Lowered:
+    """The maxima of windows of the first read, and their positions in the flattened last dims."""
+    code, lead = input.dtype.code, input.ndim - len(windows)
+    compute = compute_code(code)
+    shape = (*input.shape[:lead], *[w.axis.out for w in windows])
 
-
-class Search:
-    """Names shared by the loops: operand numbers, sizes, the best so far."""
-
-    def __init__(self, form: Form, code: str) -> None:
-        self.form, self.code, self.compute = form, code, compute_code(code)
-        self.count = form.count
-        self.targets = [f"n{d}" for d in range(self.count)]
-        self.params = [f"{p}{d}" for d in range(self.count) for p in ("n", "m", "step")]
-        self.out = 1 + self.count
-        self.index = form.index or "i32"
-
-    def windows(self, dims: Sequence[int]) -> list[Statement]:
-        made: list[Statement] = []
-        for d in dims:
-            made += [Local(f"first{d}", self.first(d, var(f"o{d}"))), Local(f"length{d}", self.length(d, var(f"o{d}")))]
-        return made
-
-    def first(self, d: int, at: Value) -> Value:
-        """Where the window of output position `at` starts."""
-        return load(1 + d, at, "i64")
-
-    def length(self, d: int, at: Value) -> Value:
-        """How many elements it has."""
-        return load(1 + d, var(self.targets[d]) + at, "i64")
-
-    def step(self, d: int) -> Value:
-        """Distance of its elements."""
-        return var(f"step{d}")
-
-    def flat(self, dims: Sequence[int], start: bool) -> Value:
-        """Position in the flattened `dims`: of the window's start, or of its element k0, k1, ..."""
+    def flat(starts: Sequence[Value], steps: Sequence[Value], sources: Sequence[Any]) -> Value:
+        """A position in the flattened dims; what the last range moves is added in the index's own type, being on lanes."""
         at = ZERO
-        for d in dims:
-            own = var(f"first{d}")
-            at = at * var(f"m{d}") + (own if start else own + var(f"k{d}") * self.step(d))
-        return at
+        for n, start, step in zip(sources[0].shape[lead:], starts[:-1], steps[:-1], strict=False):
+            at = at * n + start + step
+        return cast(at * sources[0].shape[-1], index) + (cast(starts[-1], index) + cast(steps[-1], index))
 
-    def better(self, x: Value, best: Value) -> Value:
-        return or_(gt(x, best), ne(x, x)) if self.compute[0] == "f" else gt(x, best)
+    def body(at: At, sources: Sequence[Any]) -> tuple[Value, Value]:
+        starts, steps = [w.start(at, sources) for w in windows], [at[w.tap] * w.step(sources) for w in windows]
+        x = sources[0][(*at[:lead], *[a + b for a, b in zip(starts, steps, strict=True)])]
+        return cast(x, compute), flat(starts, steps, sources)
 
-    def start(self, at: Value, prefix: str) -> list[Statement]:
-        return [Local(f"{prefix}best", const(lowest(self.compute), self.compute)), Local(f"{prefix}at", cast(at, self.index))]
+    def start(at: At, sources: Sequence[Any]) -> tuple[Value, Value]:
+        starts = [w.start(at, sources) for w in windows]
+        steps = [w.bounds(at, sources)[0] * w.step(sources) for w in windows]
+        return const(lowest(compute), compute), flat(starts, steps, sources)
 
-    def consider(self, x: Value, at: Value, prefix: str, name: str) -> list[Statement]:
-        """Keep `x` at position `at` if it beats what was found so far."""
-        best, known = var(f"{prefix}best", self.compute), var(f"{prefix}at", self.index)
-        wins = f"{name}.wins"
-        return [
-            Local(f"{name}.x", x), Local(wins, self.better(var(f"{name}.x", self.compute), best)),
-            Assign(best.attr, select(var(wins, "b1"), var(f"{name}.x", self.compute), best)),
-            Assign(known.attr, select(var(wins, "b1"), at, known)),
-        ]  # fmt: skip
-
-    def stores(self, place: Value, prefix: str) -> list[Statement]:
-        values = Store(self.out, place, cast(var(f"{prefix}best", self.compute), self.code))
-        return [values, Store(self.out + 1, place, var(f"{prefix}at", self.index))]
-
-
-def max_nest(form: Form, code: str) -> Nest:
-    """Rows are output rows with the last dim inside them, or output pixels with channels as lanes."""
-    search = Search(form, code)
-    dims = range(search.count)
-    signature = operands([code, *["i64"] * search.count], [code, search.index])
-    if form.channels:
-        at = search.flat(dims, start=False)
-        planes = var("o.rest")
-        for d in dims:
-            planes = planes * var(f"m{d}")
-        x = cast(load(0, (planes + at) * var("channels") + var("c"), code), search.compute)
-        found = nested([(f"k{d}", var(f"length{d}")) for d in dims], search.consider(x, cast(at, search.index), "", "k"))
-        place = var("i") * var("channels") + var("c")
-        lanes = For("c", ZERO, var("channels"), (*search.start(search.flat(dims, start=True), ""), *found, *search.stores(place, "")), vector=True)
-        body = [*unravel(var("i"), search.targets, "o"), *search.windows(dims), lanes]
-        return Nest("window_max_channels", signature, (*search.params, "channels"), rows(*body))
-    outer = dims[:-1]
-    plane = var("o.rest")
-    for d in dims:
-        plane = plane * var(f"m{d}")
-    body = [*unravel(var("i"), search.targets[:-1], "o"), *search.windows(outer), Local("plane", plane)]
-    end = var(search.targets[-1])
-    if form.columns:
-        body += search_columns(search)
-        signature = (*signature, *operands([], [], [search.compute, search.index]))
-        return Nest("window_max_columns", signature, (*search.params, "low", "high", "padding", "grain"), rows(*body))
-    if form.stride:
-        body += [search_row(search, "a", ZERO, var("low")), whole_windows(search), search_row(search, "b", var("high"), end)]
-    else:
-        body += [search_row(search, "a", ZERO, end)]
-    return Nest("window_max", signature, (*search.params, "low", "high", "padding"), rows(*body))
-
-
-def search_columns(search: Search) -> list[Statement]:
-    """The best of every column of the box's rows, kept in scratch rows; then the best columns of each window."""
-    last, compute, index = search.count - 1, search.compute, search.index
-    width, end, outer = var(f"m{last}"), var(search.targets[last]), range(last)
-    values, places = search.out + 2, search.out + 3
-    row = search.flat(outer, start=False) * width
-    x = cast(load(0, var("plane") + row + var("x"), search.code), compute)
-    found = nested([(f"k{d}", var(f"length{d}")) for d in outer], search.consider(x, cast(row, index) + var("x.index", index), "x.", "x.k"))
-    own = var("own") + var("x")
-    column = For("x", ZERO, width, (
-        Local("x.index", cast(var("x"), index)), *search.start(search.flat(outer, start=True) * width + var("x"), "x."), *found,
-        Store(values, own, var("x.best", compute)), Store(places, own, var("x.at", index)),
-    ), vector=True)  # fmt: skip
-    at = var("own") + var("a.first") + var("a.t") * search.step(last)
-    value, place = var("a.x", compute), var("a.place", index)
-    best, known = var("a.best", compute), var("a.at", index)
-    # Columns come in order, rows do not: of equals the one with the lower position was first, of NaN the higher was last.
-    wins = or_(gt(value, best), and_(eq(value, best), lt(place, known)))
-    if compute[0] == "f":
-        wins = or_(wins, and_(ne(value, value), or_(eq(best, best), gt(place, known))))
-    take = (
-        Local("a.x", load(values, at, compute)), Local("a.place", load(places, at, index)), Local("a.wins", wins),
-        Assign("a.best", select(var("a.wins", "b1"), value, best)), Assign("a.at", select(var("a.wins", "b1"), place, known)),
+    taps = frozenset([w.tap for w in windows])
+    folding = Folding(
+        LargestAt(), compute, taps, windows=tuple([w.window() for w in windows]), written=frozenset([w.tap for w in windows if w.written]),
+        start=start, result=lambda at, sources, accs: tuple(accs),
     )  # fmt: skip
-    start = search.flat(outer, start=True) * width + var("a.first")
-    windows = For("a", ZERO, end, (
-        Local("a.first", search.first(last, var("a"))), *search.start(start, "a."),
-        For("a.t", ZERO, search.length(last, var("a")), take), *search.stores(var("i") * end + var("a"), "a."),
-    ))  # fmt: skip
-    return [Local("own", idiv(var("begin"), var("grain")) * width), column, windows]
-
-
-def search_row(search: Search, name: str, low: Value, high: Value) -> For:
-    """Outputs [low, high) of a row one by one, with windows from the table."""
-    last = search.count - 1
-    width, end = var(f"m{last}"), var(search.targets[last])
-    first, prefix = var(f"{name}.first"), f"{name}."
-    inside = first + var(f"{name}.t") * search.step(last)
-    outer = range(last)
-    names = {d: f"{name}.k{d}" for d in outer}
-    at = ZERO
-    for d in outer:
-        at = at * var(f"m{d}") + (var(f"first{d}") + var(names[d]) * search.step(d))
-    at = at * width + inside
-    x = cast(load(0, var("plane") + at, search.code), search.compute)
-    loops = [(names[d], var(f"length{d}")) for d in outer] + [(f"{name}.t", var(f"{name}.length"))]
-    found = nested(loops, search.consider(x, cast(at, search.index), prefix, f"{name}.k"))
-    start = search.flat(outer, start=True) * width + first
-    return For(name, low, high, (
-        Local(first.attr, search.first(last, var(name))), Local(f"{name}.length", search.length(last, var(name))),
-        *search.start(start, prefix), *found, *search.stores(var("i") * end + var(name), prefix),
-    ))  # fmt: skip
-
-
-def whole_windows(search: Search) -> For:
-    """Outputs whose windows lie inside the row and start every `stride` elements, in vectors."""
-    form, last = search.form, search.count - 1
-    width, end, outer = var(f"m{last}"), var(search.targets[last]), range(last)
-    first = var("w") * const(form.stride, "i64") - var("padding")
-    row = search.flat(outer, start=False) * width
-    body: list[Statement] = [Local("w.first", cast(first, search.index))]
-    body += search.start(search.flat(outer, start=True) * width + first, "w.")
-    taps: list[Statement] = []
-    for t in range(form.taps):
-        shift = row + const(t * form.dilation, "i64")
-        x = cast(load(0, var("plane") + shift + first, search.code), search.compute)
-        taps += search.consider(x, var("w.first", search.index) + cast(shift, search.index), "w.", f"w{t}")
-    body += nested([(f"k{d}", var(f"length{d}")) for d in outer], taps)
-    return For("w", var("low"), var("high"), (*body, *search.stores(var("i") * end + var("w"), "w.")), vector=True)
+    channels = is_channels_last(input, len(windows))
+    return Lowered(
+        name, (name, index, lead, tuple([w.key for w in windows])), (*shape, *[w.taps for w in windows]), shape, (code, index), tuple(reads), body,
+        aligned=False, folding=folding, through=frozenset(range(lead)), layout=channels_last_strides(shape) if channels else None,
+    )  # fmt: skip
 
 
 # --- gradient -------------------------------------------------------------------------------------------------------------

@@ -1,0 +1,378 @@
+"""CPU schedules of folds whose bodies read at places of their own: windows, distances of pairs, gathers inside sums.
+
+Enters: a Lowered with a `folding` that is not aligned. Leaves: one launch. Results along the last kept range lie on lanes, and
+every lane folds its own elements one after another; where the last range itself is folded and long, it runs in vectors instead. Where a
+lane's window is cut short by an edge, the results whose windows are whole go in vectors, the others one by one. Stages
+(`Staged` reads) are folded first, row by row, into memory that a thread keeps in its cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ...loops.expr import Value, cast, const, idiv, irem, load, max_, min_, select, var, walk
+from ...loops.lowered import At, Elements, Given, Lowered, Memory, NotLowerable, Staged, TwoPass, number_value
+from ...loops.nest import Assign, Check, For, Local, Nest, Statement, Store, operands, reduction, rows
+from ...loops.split import test_of
+from ...loops.vocabulary import Scalars
+from .cpu_loops import add_geometry, gather_loops
+from .launch import ENOUGH_ROWS, LONG_FOLD, Launch, Schedule, Temp, grain_of, number_bits, number_names, product
+
+ZERO, ONE = const(0, "i64"), const(1, "i64")
+scalars = Scalars()
+Position = dict[int, Value]
+
+
+class Here:
+    """A tensor behind a fold: read at the position of the result."""
+
+    def __init__(self, source: Any, at: At) -> None:
+        self.source, self.at = source, at
+
+    def read(self, at: Any) -> Value:
+        """The element that goes with the result."""
+        return self.source.read(self.at)
+
+
+class Row:
+    """The row of a stage that is being worked on: its last coordinate is a place in scratch memory."""
+
+    def __init__(self, operand: int, code: str, shape: Sequence[Value]) -> None:
+        self.operand, self.code, self.shape, self.ndim = operand, code, tuple(shape), len(shape)
+
+    def __getitem__(self, at: Any) -> Value:
+        return load(self.operand, var("own") + (at if isinstance(at, tuple) else (at,))[-1], self.code)
+
+
+class Reads:
+    """All reads of a Lowered and of its stages: sources, parameters, and what of them a kernel's code depends on."""
+
+    def __init__(self, lowered: Lowered) -> None:
+        self.params: list[str] = []
+        self.values: list[int] = []
+        self.codes: list[str] = []
+        self.stages: list[tuple[Staged, list[Any]]] = []
+        self.first_row = len(lowered.memories) + len(lowered.outs)
+        self.key: list[Any] = []
+        self.sources = self.of(lowered)
+
+    def of(self, lowered: Lowered) -> list[Any]:
+        """The sources of one body."""
+        made: list[Any] = []
+        for r in lowered.reads:
+            if isinstance(r, Staged):
+                inside = self.of(r.producer)
+                made.append(Row(self.first_row + len(self.stages), r.code, [self.number(f"{r.name}.n{d}", n) for d, n in enumerate(r.sizes)]))
+                self.stages.append((r, inside))
+                self.key.append((r.producer.key, r.producer.outs))
+            elif isinstance(r, Memory):
+                kinds = r.classes()
+                made.append(Elements(len(self.codes), r.name, r.code, kinds, r.dims))
+                self.codes.append(r.code)
+                add_geometry(r.name, r.sizes, r.strides, kinds, self.params, self.values)
+                self.key.append((r.code, kinds))
+            else:
+                made.append(Given(cast(number_value(r.name, r.value), r.code)))
+                self.params += number_names(r.name, r.value)
+                self.values += number_bits(r.value)
+                self.key.append(type(r.value))
+        return made
+
+    def number(self, name: str, value: int) -> Value:
+        """One more run-time parameter."""
+        self.params.append(name)
+        self.values.append(value)
+        return var(name)
+
+
+def schedule_places(lowered: Lowered) -> Schedule:
+    """The launch of a fold with places of its own."""
+    folding, ranges = lowered.folding, lowered.ranges
+    if isinstance(folding.fold, TwoPass):
+        raise NotLowerable(f"{lowered.name}: its elements are read twice, and working them out twice would not pay")
+    kept = [d for d in range(len(ranges)) if d not in folding.reduced]
+    if any(ranges[d] == 0 for d in kept):
+        return Schedule(())
+    reads = Reads(lowered)
+    last = len(ranges) - 1
+    along = last in folding.reduced and last not in folding.written and not folding.windows and ranges[last] >= LONG_FOLD
+    loops = gather_loops(kept_part(lowered, kept))
+    loop_ranges = tuple([tuple([kept[d] for d in loop.ranges]) for loop in loops])
+    sizes = [loop.size for loop in loops]
+    rows_inside = not along and not reads.stages and len(loops) > 2 and product(sizes[:-2]) >= ENOUGH_ROWS
+    form = (along, rows_inside)
+    inner = 1 if along or len(sizes) < 1 else product(sizes[-2:]) if rows_inside else sizes[-1]
+    numel = product(sizes)
+    writer = PlacesNest(lowered, reads, loop_ranges, form)
+    count = product(ranges[d] for d in folding.reduced)
+    work = inner * count + sum([stage_work(stage) for stage, _ in reads.stages])
+    extent, grain = numel // inner, grain_of(work)
+    values = [*reads.values, *sizes, *[ranges[d] for d in writer.counted], *([grain] if reads.stages else [])]
+    key = ("places", lowered.key, tuple(reads.key), loop_ranges, form, lowered.outs)
+    made, checked = writer.made(key)
+    temps = [Temp(stage.code, (-(-extent // grain), stage.sizes[-1])) for stage, _ in reads.stages]
+    cell = len(lowered.memories) + len(lowered.outs) + len(temps) if checked else -1
+    numbers = tuple(range(len(lowered.memories) + len(lowered.outs) + len(temps) + checked))
+    return Schedule((Launch(key, made, numbers, tuple(values), extent, grain, cell),), (*temps, *([Temp("i64", (1,))] if checked else [])))
+
+
+def stage_work(stage: Staged) -> int:
+    """Elements that one row of a stage is made of."""
+    folding = stage.producer.folding
+    return stage.sizes[-1] * (1 if folding is None else product(stage.producer.ranges[d] for d in folding.reduced))
+
+
+def kept_part(lowered: Lowered, kept: Sequence[int]) -> Lowered:
+    """The ranges of the results alone, as a gather has them."""
+    plain = all(type(r) is Memory for r in lowered.reads if isinstance(r, Memory)) and list(kept) == list(range(len(kept)))
+    return lowered.but(ranges=tuple([lowered.ranges[d] for d in kept]), through=lowered.through if plain else frozenset(), folding=None)
+
+
+_made: dict[tuple, bool] = {}      # by key: whether a nest checks indices, which only its body can tell
+
+
+class PlacesNest:
+    """Writes the nest, for one combination of types and form."""
+
+    def __init__(self, lowered: Lowered, reads: Reads, loops: tuple[tuple[int, ...], ...], form: tuple[bool, bool]) -> None:
+        self.lowered, self.reads, self.loops = lowered, reads, loops
+        self.along, self.rows_inside = form
+        self.dims = [own[-1] for own in loops]
+        folding = lowered.folding
+        self.counted = sorted(folding.reduced - folding.written)     # sizes that are parameters
+        self.checks: list[Check] = []
+        self.fresh = 0
+
+    def made(self, key: tuple) -> tuple[Callable[[], Nest], bool]:
+        """What makes the nest, and whether it checks indices."""
+        if key not in _made:
+            nest = self.nest()
+            _made[key] = bool(self.checks)
+            return lambda: nest, _made[key]
+        return self.nest, _made[key]
+
+    def nest(self) -> Nest:
+        reads, lowered = self.reads, self.lowered
+        self.checks, self.fresh = [], 0
+        sizes = [f"out.n{d}" for d in self.dims]
+        params = [*reads.params, *sizes, *[f"fold.n{d}" for d in self.counted], *(["grain"] if reads.stages else [])]
+        item, position = var("i"), {}
+        lanes = [] if self.along or not self.dims else self.dims[-1:]
+        outer = self.dims[: len(self.dims) - len(lanes) - self.rows_inside]
+        for d in reversed(outer):
+            n, first = var(f"out.n{d}"), d == outer[0]
+            position[d] = item if first else irem(item, n)
+            item = item if first else idiv(item, n)
+        row = var("i")
+        if self.rows_inside:
+            position[self.dims[-2]] = var("r")
+            row = var("i") * var(sizes[-2]) + var("r")
+        body = self.stages(position)
+        if lanes:
+            body += self.lane_loop(lowered, reads.sources, position, lanes[0], "j", var(sizes[-1]), lambda values: self.stores(values, row * var(sizes[-1]) + var("j")))
+        else:
+            made, accs = self.folded(lowered, reads.sources, position, frozenset(), self.along)
+            body += [*made, *self.stores(self.results(lowered, reads.sources, position, accs), row)]
+        if self.rows_inside:
+            body = [For("r", ZERO, var(sizes[-2]), tuple(body))]
+        temps = [stage.code for stage, _ in reads.stages] + (["i64"] if self.checks else [])
+        return Nest(lowered.name, operands(reads.codes, lowered.outs, temps), tuple(params), rows(*body))
+
+    def stores(self, values: Sequence[Value], at: Value) -> list[Statement]:
+        """The results to their places."""
+        first = len(self.reads.codes)
+        return [Store(first + k, at, cast(v, code)) for k, (v, code) in enumerate(zip(values, self.lowered.outs, strict=True))]
+
+    def stages(self, position: Position) -> list[Statement]:
+        """The rows that the reader needs here, computed into scratch memory."""
+        made: list[Statement] = []
+        for number, (stage, sources) in enumerate(self.reads.stages):
+            producer, operand, x = stage.producer, self.reads.first_row + number, f"x{number}"
+            width = var(f"{stage.name}.n{len(stage.sizes) - 1}")
+            kept = [d for d in range(len(producer.ranges)) if producer.folding is None or d not in producer.folding.reduced]
+            if number == 0:
+                made.append(Local("own", idiv(var("begin"), var("grain")) * width))
+            place = var("own") + var(x)
+            made += self.lane_loop(
+                producer, sources, position, kept[-1], x, width,
+                lambda values, operand=operand, place=place, code=stage.code: [Store(operand, place, cast(values[0], code))],
+            )  # fmt: skip
+        return made
+
+    # Results along one range, on lanes ---------------------------------------------------------------------------------------
+
+    def lane_loop(self, lowered: Lowered, sources: list[Any], position: Position, dim: int, name: str, stop: Value, store: Callable) -> list[Statement]:
+        """Loops over results: those with whole windows in vectors, the others one by one."""
+        here = {**position, dim: var(name)}
+
+        def line(whole: frozenset[int]) -> tuple[Statement, ...]:
+            made, accs = self.folded(lowered, sources, here, whole, False)
+            return (*made, *store(self.results(lowered, sources, here, accs)))
+
+        windows = dict(lowered.folding.windows) if lowered.folding else {}
+        at = self.at(lowered, here)
+        moving = [d for d, w in windows.items() if any(depends(v, name) for v in w.bounds(at, sources))]
+        if not moving:
+            body = line(frozenset())
+            return [For(name, ZERO, stop, body, vector=not self.checks)]
+        if any(windows[d].whole is None for d in moving):
+            return [For(name, ZERO, stop, line(frozenset()))]
+        low, high = f"{name}.low", f"{name}.high"
+        first, past = self.stretch([windows[d].whole(at, sources) for d in moving], name, stop)
+        return [
+            Local(low, min_(max_(first, ZERO), stop)), Local(high, max_(min_(past, stop), var(low))),
+            For(name, ZERO, var(low), line(frozenset())), For(name, var(low), var(high), line(frozenset(moving)), vector=not self.checks),
+            For(name, var(high), stop, line(frozenset())),
+        ]  # fmt: skip
+
+    def stretch(self, conditions: Sequence[Value], name: str, stop: Value) -> tuple[Value, Value]:
+        """[first, past): positions at which all conditions hold."""
+        first, past = ZERO, stop
+        pending = list(conditions)
+        while pending:
+            node = pending.pop()
+            if node.op == "and":
+                pending += node.args
+                continue
+            if node.op == "const":
+                past = past if node.attr else ZERO
+                continue
+            test = test_of(node, name)
+            if test is None:
+                raise NotLowerable(f"{self.lowered.name}: where windows are whole must follow from comparisons of the position")
+            if test.step == 0:
+                past = select(node, past, ZERO)
+            elif test.holds:
+                past = min_(past, test.limit())
+            else:
+                first = max_(first, test.limit())
+        return first, past
+
+    # One result -----------------------------------------------------------------------------------------------------------------
+
+    def at(self, lowered: Lowered, position: Position) -> At:
+        """A position, 0 along ranges it does not name."""
+        made = At(position.get(d, ZERO) for d in range(len(lowered.ranges)))
+        made.checks = []
+        return made
+
+    def results(self, lowered: Lowered, sources: list[Any], position: Position, accs: list[Value]) -> Sequence[Value]:
+        """The outputs, from the accumulators."""
+        folding, at = lowered.folding, self.at(lowered, position)
+        if folding is None:
+            return accs
+        if folding.result is not None:
+            made = folding.result(at, sources, accs)
+        else:
+            count = ONE
+            for d in sorted(folding.reduced):
+                count = count * self.size(lowered, d)
+            made = folding.fold.finish(scalars, accs, count)
+        made = made if isinstance(made, tuple) else (made,) if isinstance(made, Value) else tuple(made)
+        if folding.epilogue is None:
+            return made
+        late = len(lowered.reads) - after_reads(lowered)
+        own = [s if k < late or isinstance(s, Given) else Here(s, at) for k, s in enumerate(sources)]
+        return folding.epilogue(own, made)
+
+    def size(self, lowered: Lowered, d: int) -> Value:
+        """The size of a folded range."""
+        return const(int(lowered.ranges[d]), "i64") if d in lowered.folding.written else var(f"fold.n{d}")
+
+    def folded(self, lowered: Lowered, sources: list[Any], position: Position, whole: frozenset[int], along: bool) -> tuple[list[Statement], list[Value]]:
+        """Statements that fold the elements of one result, and the accumulators they leave."""
+        folding = lowered.folding
+        if folding is None:
+            at = self.at(lowered, position)
+            return [], list(lowered.body(at, sources))
+        at = self.at(lowered, position)
+        init = list(folding.start(at, sources)) if folding.start else list(folding.fold.init(scalars, folding.compute))
+        accs = [self.named("acc") for _ in init]
+        now = [var(a, v.dtype) for a, v in zip(accs, init, strict=True)]
+        body = self.level(lowered, sources, position, sorted(folding.reduced), whole, now, along)
+        return [*[Local(a, v) for a, v in zip(accs, init, strict=True)], *body], now
+
+    def named(self, prefix: str) -> str:
+        """A name that no other statement has."""
+        self.fresh += 1
+        return f"{prefix}{self.fresh}"
+
+    def level(self, lowered: Lowered, sources: list[Any], position: Position, left: Sequence[int], whole: frozenset[int], now: list[Value], along: bool) -> list[Statement]:
+        """Loops over the ranges that are left, the element inside."""
+        if not left:
+            return self.step(lowered, sources, position, now)
+        folding, d = lowered.folding, left[0]
+        window = dict(folding.windows).get(d)
+        bounds = (ZERO, self.size(lowered, d))
+        if window is not None and d not in whole:
+            bounds = window.bounds(self.at(lowered, {k: v for k, v in position.items() if k not in folding.reduced}), sources)
+        elif d in folding.written:
+            made: list[Statement] = []
+            for t in range(int(lowered.ranges[d])):
+                made += self.level(lowered, sources, {**position, d: const(t, "i64")}, left[1:], whole, now, along)
+            return made
+        name = self.named(f"k{d}.")
+        if along and len(left) == 1:
+            return self.vectors(lowered, sources, {**position, d: var(name)}, name, bounds, now)
+        return [For(name, *bounds, tuple(self.level(lowered, sources, {**position, d: var(name)}, left[1:], whole, now, along)))]
+
+    def element(self, lowered: Lowered, sources: list[Any], position: Position) -> tuple[list[Statement], Value, Value | None]:
+        """What is folded at a position, the index the fold sees, and the checks that come first."""
+        folding = lowered.folding
+        at = self.at(lowered, position)
+        values = lowered.body(at, sources)
+        cell = len(self.reads.codes) + len(self.lowered.outs) + len(self.reads.stages)
+        checks: list[Statement] = [Check(condition, cell, shown) for condition, shown in at.checks]
+        self.checks += checks
+        index = values[1] if len(values) > 1 else None
+        if index is None and folding.fold.uses_index:
+            index = ZERO
+            for d in sorted(folding.reduced):
+                index = index * self.size(lowered, d) + at[d]
+        return checks, cast(values[0], folding.compute), index
+
+    def step(self, lowered: Lowered, sources: list[Any], position: Position, now: list[Value]) -> list[Statement]:
+        """One more element."""
+        checks, x, index = self.element(lowered, sources, position)
+        element = self.named("x")
+        following = lowered.folding.fold.step(scalars, now, var(element, x.dtype), index)
+        later = [self.named("next") for _ in following]
+        return [
+            *checks, Local(element, x), *[Local(n, v) for n, v in zip(later, following, strict=True)],
+            *[Assign(a.attr, var(n, a.dtype)) for a, n in zip(now, later, strict=True)],
+        ]  # fmt: skip
+
+    def vectors(self, lowered: Lowered, sources: list[Any], position: Position, name: str, bounds: tuple[Value, Value], now: list[Value]) -> list[Statement]:
+        """The last folded range in vectors."""
+        fold, compute = lowered.folding.fold, lowered.folding.compute
+        checks, x, index = self.element(lowered, sources, position)
+        if checks:
+            return [For(name, *bounds, tuple(self.step(lowered, sources, position, now)))]
+        parts = [self.named("part") for _ in now]
+        made = reduction(
+            name, *bounds, parts, list(fold.init(scalars, compute)), step=lambda acc: fold.step(scalars, acc, x, index),
+            merge=lambda a, b: fold.merge(scalars, a, b), blocked=fold.blocked and compute[0] in "fc",
+        )  # fmt: skip
+        joined = fold.merge(scalars, now, [var(p, a.dtype) for p, a in zip(parts, now, strict=True)])
+        later = [self.named("next") for _ in joined]
+        return [made, *[Local(n, v) for n, v in zip(later, joined, strict=True)], *[Assign(a.attr, var(n, a.dtype)) for a, n in zip(now, later, strict=True)]]
+
+
+def after_reads(lowered: Lowered) -> int:
+    """How many of the reads, numbers included, only the epilogue sees."""
+    memories, count = lowered.folding.after, 0
+    for r in reversed(lowered.reads):
+        if memories == 0:
+            break
+        count += 1
+        memories -= isinstance(r, Memory)
+    return count
+
+
+def depends(value: Value, name: str) -> bool:
+    """Whether a value reads a variable."""
+    return any(node.op == "var" and node.attr == name for node in walk([value]))
+
+
+__all__ = ["schedule_places"]
