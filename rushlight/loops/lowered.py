@@ -259,9 +259,13 @@ class Computed:
 
 
 class At(tuple):
-    """A loop position; remembers the checks its computed indices need."""
+    """A loop position; remembers the checks its computed indices need.
+
+    `whole` are folded ranges whose windows are known to be whole where this code runs, which may spare a body some arithmetic.
+    """
 
     checks: list[tuple[Value, Value]]
+    whole: frozenset[int] = frozenset()
 
     def replace(self, dim: int, value: Value) -> tuple[Value, ...]:
         return (*self[:dim], value, *self[dim + 1 :])

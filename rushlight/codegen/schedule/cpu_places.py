@@ -63,6 +63,8 @@ class Reads:
         for r in lowered.reads:
             if isinstance(r, Staged):
                 inside = self.of(r.producer)
+                for d in sorted(r.producer.folding.reduced - r.producer.folding.written) if r.producer.folding is not None else ():
+                    self.number(f"{r.producer.name}.n{d}", r.producer.ranges[d])
                 made.append(Row(self.first_row + len(self.stages), r.code, [self.number(f"{r.name}.n{d}", n) for d, n in enumerate(r.sizes)]))
                 self.stages.append((r, inside))
                 self.key.append((r.producer.key, r.producer.outs))
@@ -156,7 +158,7 @@ class PlacesNest:
         reads, lowered = self.reads, self.lowered
         self.checks, self.fresh = [], 0
         sizes = [f"out.n{d}" for d in self.dims]
-        params = [*reads.params, *sizes, *[f"fold.n{d}" for d in self.counted], *(["grain"] if reads.stages else [])]
+        params = [*reads.params, *sizes, *[f"{lowered.name}.n{d}" for d in self.counted], *(["grain"] if reads.stages else [])]
         item, position = var("i"), {}
         lanes = [] if self.along or not self.dims else self.dims[-1:]
         outer = self.dims[: len(self.dims) - len(lanes) - self.rows_inside]
@@ -251,10 +253,10 @@ class PlacesNest:
 
     # One result -----------------------------------------------------------------------------------------------------------------
 
-    def at(self, lowered: Lowered, position: Position) -> At:
+    def at(self, lowered: Lowered, position: Position, whole: frozenset[int] = frozenset()) -> At:
         """A position, 0 along ranges it does not name."""
         made = At(position.get(d, ZERO) for d in range(len(lowered.ranges)))
-        made.checks = []
+        made.checks, made.whole = [], whole
         return made
 
     def results(self, lowered: Lowered, sources: list[Any], position: Position, accs: list[Value]) -> Sequence[Value]:
@@ -278,7 +280,7 @@ class PlacesNest:
 
     def size(self, lowered: Lowered, d: int) -> Value:
         """The size of a folded range."""
-        return const(int(lowered.ranges[d]), "i64") if d in lowered.folding.written else var(f"fold.n{d}")
+        return const(int(lowered.ranges[d]), "i64") if d in lowered.folding.written else var(f"{lowered.name}.n{d}")
 
     def folded(self, lowered: Lowered, sources: list[Any], position: Position, whole: frozenset[int], along: bool) -> tuple[list[Statement], list[Value]]:
         """Statements that fold the elements of one result, and the accumulators they leave."""
@@ -301,7 +303,7 @@ class PlacesNest:
     def level(self, lowered: Lowered, sources: list[Any], position: Position, left: Sequence[int], whole: frozenset[int], now: list[Value], along: bool) -> list[Statement]:
         """Loops over the ranges that are left, the element inside."""
         if not left:
-            return self.step(lowered, sources, position, now)
+            return self.step(lowered, sources, position, whole, now)
         folding, d = lowered.folding, left[0]
         window = dict(folding.windows).get(d)
         bounds = (ZERO, self.size(lowered, d))
@@ -317,10 +319,10 @@ class PlacesNest:
             return self.vectors(lowered, sources, {**position, d: var(name)}, name, bounds, now)
         return [For(name, *bounds, tuple(self.level(lowered, sources, {**position, d: var(name)}, left[1:], whole, now, along)))]
 
-    def element(self, lowered: Lowered, sources: list[Any], position: Position) -> tuple[list[Statement], Value, Value | None]:
+    def element(self, lowered: Lowered, sources: list[Any], position: Position, whole: frozenset[int]) -> tuple[list[Statement], Value, Value | None]:
         """What is folded at a position, the index the fold sees, and the checks that come first."""
         folding = lowered.folding
-        at = self.at(lowered, position)
+        at = self.at(lowered, position, whole)
         values = lowered.body(at, sources)
         cell = len(self.reads.codes) + len(self.lowered.outs) + len(self.reads.stages)
         checks: list[Statement] = [Check(condition, cell, shown) for condition, shown in at.checks]
@@ -332,9 +334,9 @@ class PlacesNest:
                 index = index * self.size(lowered, d) + at[d]
         return checks, cast(values[0], folding.compute), index
 
-    def step(self, lowered: Lowered, sources: list[Any], position: Position, now: list[Value]) -> list[Statement]:
+    def step(self, lowered: Lowered, sources: list[Any], position: Position, whole: frozenset[int], now: list[Value]) -> list[Statement]:
         """One more element."""
-        checks, x, index = self.element(lowered, sources, position)
+        checks, x, index = self.element(lowered, sources, position, whole)
         element = self.named("x")
         following = lowered.folding.fold.step(scalars, now, var(element, x.dtype), index)
         later = [self.named("next") for _ in following]
@@ -346,9 +348,9 @@ class PlacesNest:
     def vectors(self, lowered: Lowered, sources: list[Any], position: Position, name: str, bounds: tuple[Value, Value], now: list[Value]) -> list[Statement]:
         """The last folded range in vectors."""
         fold, compute = lowered.folding.fold, lowered.folding.compute
-        checks, x, index = self.element(lowered, sources, position)
+        checks, x, index = self.element(lowered, sources, position, frozenset())
         if checks:
-            return [For(name, *bounds, tuple(self.step(lowered, sources, position, now)))]
+            return [For(name, *bounds, tuple(self.step(lowered, sources, position, frozenset(), now)))]
         parts = [self.named("part") for _ in now]
         made = reduction(
             name, *bounds, parts, list(fold.init(scalars, compute)), step=lambda acc: fold.step(scalars, acc, x, index),

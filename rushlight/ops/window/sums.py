@@ -3,70 +3,56 @@
 Enters: [..., spatial dims] and one axis per spatial dim (`axes`). Leaves: averages, areas and interpolations of images; the
 gradient is the same op with the axes flipped. Refuses: nothing; callers check sizes.
 
-Two loop forms. Dense rows go in two stages: the rows of a box are added into one scratch row, in vectors, and windows of
-that row are added up. With channels last, channels are the lanes.
+What is stated depends on the windows alone. Dense rows go in two stages: the rows of a box are added into one row, and windows
+of that row are added up. With channels last both are one fold. Windows of one element each are no fold at all.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
-from rushlight import _C
-from rushlight.loops.expr import Value, cast, const, idiv, load, ne, select, var
-from rushlight.loops.nest import Assign, For, Local, Nest, Statement, Store, operands, rows
-from rushlight.op import find_op
-from rushlight.op.definition import KIND_PLANNED, OpDefinition
-from rushlight.op.memory import check_memory
-from rushlight.op.pointwise import compile_for, compute_code
-from rushlight.op.reduction import GRAIN, as_step, product
-
-from .axes import (
-    Axis,
-    Constants,
+from rushlight.loops.expr import Value, cast, const, ge, idiv, lt, ne, select
+from rushlight.loops.lowered import (
+    ZERO,
+    At,
+    Fold,
+    Folding,
+    Lowered,
+    Memory,
+    Number,
+    Staged,
     Table,
-    floats,
-    integers,
-    pack,
-    pattern_of,
-    phased_part,
-    regular_part,
-    table_of,
-    unpack,
+    Window,
+    compute_code,
 )
-from .layout import ZERO, channels_last_strides, dense, in_order, is_channels_last, is_dense, nested, unravel
+from rushlight.op import Loops, find_op
+from rushlight.op.memory import check_memory
 
-UNROLLED = 8    # taps of a window written out one by one
-MOST_PHASES = 32
+from .axes import Axis, Regular, floats, integers, pack, regular_part, table_of, unpack
+from .layout import channels_last_strides, dense, in_order, is_channels_last, is_dense
+
+WRITTEN = 8    # taps of a window written out one by one
 FEW_CHANNELS = 8
+ENOUGH = 8     # windows that are worth a loop in vectors
 
 
-class Form(NamedTuple):
-    """What the code of a kernel depends on, apart from dtypes."""
+class Total(Fold):
+    """The sum of the elements, in the order they come."""
 
-    channels: bool
-    weighted: tuple[bool, ...]      # per axis
-    divided: bool
-    stride: int                     # of whole windows along the last dim; 0: windows come from the table
-    taps: int                       # of windows along the last dim where they are written out; 0: a loop
-    masked: bool                    # written-out windows may be shorter than `taps`
-    picks: bool = False             # every window is one element: nothing is added
-    phases: tuple[tuple[int, int], ...] = ()   # the regular windows of a flipped pool along the last dim
-    pattern: tuple[int, int, tuple] = (0, 0, ())   # factors and windows of a last dim that repeats itself
+    def init(self, s: Any, code: str) -> Any:
+        return (const(0, code),)
+
+    def merge(self, s: Any, a: Any, b: Any) -> Any:
+        return (a[0] + b[0],)
 
 
-class WindowSum(OpDefinition):
+class WindowSum(Loops):
     """Sums over boxes of the last dims."""
 
     schema = "_window_sum(Tensor input, int[] axes) -> Tensor"
     function = method = out = False
     batch = "leading"
-    kind = KIND_PLANNED
-
-    @cached_property
-    def kernels(self) -> dict[tuple, Any]:
-        return {}
 
     def run(self, input: Any, axes: Sequence[int]) -> Any:
         """Inputs in another memory order are copied first; few channels are not worth being lanes."""
@@ -78,305 +64,211 @@ class WindowSum(OpDefinition):
     def vjp(self, g: Any, axes: Sequence[int]) -> dict[str, Any]:
         return {"input": find_op("_window_sum")(g, pack([axis.flipped() for axis in unpack(axes)]))}
 
-    def plan(self, args: tuple) -> Any:
+    def reads_as_it_lies(self, args: tuple) -> bool:
         input, axes = args[0], unpack(args[1])
-        if not is_dense(input, len(axes)) or (not input.is_meta and has_few_channels(input, axes)):
-            return None
-        space = tuple(axis.target for axis in axes)
+        return is_dense(input, len(axes)) and (input.is_meta or not has_few_channels(input, axes))
+
+    def lower(self, args: tuple) -> Lowered:
+        input, axes = args[0], unpack(args[1])
         lead = tuple(input.shape[: input.ndim - len(axes)])
-        shape, device = (*lead, *space), input.device
+        shape = (*lead, *[axis.target for axis in axes])
         channels = is_channels_last(input, len(axes))
-        strides = channels_last_strides(shape) if channels else None
-        slots: list[tuple] = [("new", input.dtype, shape, strides, 0, 0)]
-        if device.type == "meta" or 0 in shape:
-            return _C.Plan(1, device, slots, [])
-        check_memory(shape, input.dtype, device)   # before tables of these lengths
-        compute = compute_code(input.dtype.code)
-        tables = [table_of(axis) for axis in axes]
-        form = choose_form(axes, tables, channels)
-        key = (form, input.dtype.code, device.type)
-        kernel = self.kernels.get(key)
-        if kernel is None:
-            build = pick_nest if form.picks else channels_nest if channels else rows_nest
-            made = build(form, input.dtype.code)
-            kernel = self.kernels[key] = as_step(compile_for(device, made))
-        constants, ints = Constants(), compute[0] != "f"
-        table_operands = [constants.add(t) for k, table in enumerate(tables) for t in table_bytes(table, form, k, ints, compute, axes[k])]
-        params = [n for axis in axes for n in (axis.target, axis.source)] + [max(1, table.taps) for table in tables]
-        if channels:
-            extent, work = shape[0] * product(space), shape[1] * product(table.taps for table in tables)
-            step = (kernel, [0, *table_operands, 1], [*params, shape[1]], extent, max(1, GRAIN // max(1, work)), -1, bytes(constants.data))
-            return _C.Plan(1, device, slots, [step])
-        extent = product(lead) * product(space[:-1])
-        work = axes[-1].source * product(table.taps for table in tables[:-1]) + axes[-1].target * tables[-1].taps
-        grain = max(1, GRAIN // max(1, work))
-        regular = regular_part(axes[-1])
-        phases = phased_part(axes[-1])
-        stretch = regular or phases or (pattern_of(axes[-1]) if form.pattern[0] else None)
-        low, high, padding = (stretch.low, stretch.high, regular.padding if regular else 0) if stretch else (0, 0, 0)
-        params += [grain, low, high, padding]
-        scratch = (-(-extent // grain), axes[-1].source) if len(axes) > 1 else (1,)
-        slots.append(("temp", _C.int64 if ints else dtype_of(compute), scratch, None, 0, 0))
-        step = (kernel, [0, *table_operands, 1, 2], params, extent, grain, -1, bytes(constants.data))
-        return _C.Plan(1, device, slots, [step])
+        layout = channels_last_strides(shape) if channels else None
+        if input.is_meta or 0 in shape:
+            return Lowered(self.spec.name, (self.spec.name,), shape, shape, (input.dtype.code,), (memory_of(input),), None, layout=layout)
+        check_memory(shape, input.dtype, input.device)   # before tables of these lengths
+        if are_picks(axes):
+            made = picked(input, axes, shape)
+        elif channels or len(axes) == 1:
+            made = summed(input, axes, shape, everywhere=not channels)
+        else:
+            made = in_two_stages(input, axes, shape)
+        return made.but(layout=layout)
+
+
+def memory_of(input: Any) -> Memory:
+    """The tensor that is read."""
+    return Memory("input", input.dtype.code, tuple(input.shape), input.stride())
 
 
 def has_few_channels(input: Any, axes: Sequence[Axis]) -> bool:
     """Whether channels lie last but fill no vector, and there is something to add up."""
-    if not is_channels_last(input, len(axes)) or input.shape[1] >= FEW_CHANNELS:
-        return False
-    return not choose_form(axes, [table_of(axis) for axis in axes], True).picks
+    return is_channels_last(input, len(axes)) and input.shape[1] < FEW_CHANNELS and not are_picks(axes)
 
 
-def dtype_of(code: str) -> Any:
-    """The dtype object of a compute type."""
-    return _C.float64 if code == "f64" else _C.float32
+def are_picks(axes: Sequence[Axis]) -> bool:
+    """Whether every window is one element, as it is."""
+    tables = [table_of(axis) for axis in axes]
+    return all(t.weights is None and t.divisors is None and all(n == 1 for n in t.counts) for t in tables)
 
 
-def choose_form(axes: Sequence[Axis], tables: Sequence[Table], channels: bool) -> Form:
-    """The kernel that serves these windows."""
-    weighted = tuple(table.weights is not None for table in tables)
-    divided = any(table.divisors is not None for table in tables)
-    last, table = axes[-1], tables[-1]
-    picks = not any(weighted) and not divided and all(n == 1 for t in tables for n in t.counts)
-    if channels or picks:
-        return Form(channels, weighted, divided, 0, 0, False, picks)
-    regular = regular_part(last)
-    if regular is not None and regular.high - regular.low >= 8 and regular.stride <= 8:
-        return Form(False, weighted, divided, regular.stride, regular.taps if regular.taps <= UNROLLED else 0, False)
-    phases = phased_part(last)
-    if phases is not None and phases.high - phases.low >= 4 and sum(b - a + 1 for a, b in phases.taps) <= MOST_PHASES:
-        return Form(False, (*weighted[:-1], False), divided, 0, 0, False, False, phases.taps)
-    pattern = pattern_of(last)
-    if pattern is not None and pattern.high - pattern.low >= 8 and sum(len(weights) for _, weights in pattern.windows) <= MOST_PHASES:
-        return Form(False, weighted, divided, 0, 0, False, False, (), (pattern.up, pattern.down, pattern.windows))
-    if weighted[-1] and 0 < table.taps <= UNROLLED and last.target >= 8:
-        return Form(False, weighted, divided, 0, table.taps, min(table.counts) < table.taps)
-    return Form(False, weighted, divided, 0, 0, False)
+def number_code(compute: str) -> str:
+    """The type of weights and divisors."""
+    return compute if compute[0] == "f" else "i64"
 
 
-def table_bytes(table: Table, form: Form, k: int, ints: bool, compute: str, axis: Axis) -> tuple[bytes, bytes]:
-    """Starts and counts, then weights or divisors."""
-    count, last = len(table.starts), k == len(form.weighted) - 1
-    starts, weights = table.starts, table.weights
-    taps = table.taps
-    if last and form.taps and not form.stride:
-        # All taps are read, also those without weight: windows move back to stay inside the input.
-        moved = [min(s, axis.source - taps) for s in starts]
-        weights = [[0.0] * (s - m) + w for s, m, w in zip(starts, moved, weights, strict=True)]
-        starts = moved
-    if last and form.phases:
-        numbers = [1.0 / divisor for divisor in table_of(axis.flipped()).divisors]
-    elif weights is not None:
-        padded = [w + [0.0] * (taps - len(w)) for w in weights]
-        numbers = [padded[o][t] for t in range(taps) for o in range(count)] if last and not form.channels else [v for w in padded for v in w]
-    else:
-        numbers = list(table.divisors or (1,) * count)
-    return integers([*starts, *table.counts]), integers([int(v) for v in numbers]) if ints else floats(numbers, compute)
+class SumRange:
+    """One axis of a sum: output range `out` of the Lowered, folded range `tap`; its tables come from read `first` on.
+
+    `everywhere`: the steps of all windows are written out, weights of 0 included. Windows that start at regular distances have that in the
+    code where they are whole (`regular`).
+    """
+
+    def __init__(self, axis: Axis, d: int, out: int, tap: int, last: bool, compute: str) -> None:
+        self.axis, self.d, self.out, self.tap, self.compute = axis, d, out, tap, compute
+        self.table = table_of(axis)
+        self.first = -1
+        taps = max(1, self.table.taps)
+        regular = regular_part(axis) if last else None
+        self.regular: Regular | None = None
+        if regular is not None and regular.high - regular.low >= ENOUGH and regular.stride <= 8:
+            self.regular = regular
+        weighted = self.table.weights is not None
+        self.everywhere = last and self.regular is None and weighted and taps <= WRITTEN and axis.target >= ENOUGH
+        self.masked = self.everywhere and min(self.table.counts) < taps     # what has no weight here may be no number
+        self.taps = taps
+        self.written = self.everywhere or (self.regular is not None and taps <= WRITTEN)
+
+    @property
+    def key(self) -> tuple:
+        """What the body depends on."""
+        regular = None if self.regular is None else self.regular.stride
+        return (self.table.weights is not None, self.table.divisors is not None, self.everywhere, self.masked, regular, self.taps if self.written else None)
+
+    def reads(self, first: int) -> list[Any]:
+        """Tables of starts, counts and weights or divisors, and where whole windows are."""
+        self.first = first
+        target, taps, code = self.axis.target, self.taps, number_code(self.compute)
+        starts, weights = self.table.starts, self.table.weights
+        if self.everywhere:      # windows move back to stay inside the input
+            moved = [min(s, self.axis.source - taps) for s in starts]
+            weights = [[0.0] * (s - m) + w for s, m, w in zip(starts, moved, weights, strict=True)]
+            starts = moved
+        made = [self.listed("starts", "i64", starts), self.listed("counts", "i64", self.table.counts)]
+        if weights is not None:
+            padded = [w + [0.0] * (taps - len(w)) for w in weights]
+            turned = [padded[o][t] for t in range(taps) for o in range(target)]
+            made.append(Table(f"weights{self.d}", code, (taps, target), (target, 1), values=encoded(turned, code)))
+        else:
+            made.append(self.listed("divisors", code, self.table.divisors or (1,) * target))
+        low, high, _, padding, _ = self.regular or (0, 0, 0, 0, 0)
+        return [*made, *[Number(f"{label}{self.d}", "i64", n) for label, n in (("low", low), ("high", high), ("padding", padding))]]
+
+    def listed(self, label: str, code: str, values: Sequence[Any]) -> Table:
+        """A table with a number for every output position."""
+        return Table(f"{label}{self.d}", code, (len(values),), (1,), values=encoded(values, code))
+
+    def start(self, at: At, sources: Sequence[Any]) -> Value:
+        """Where the window starts."""
+        here = at[self.out]
+        if self.regular is not None and self.tap in at.whole:
+            return here * const(self.regular.stride, "i64") - sources[self.first + 5].value
+        return sources[self.first][here]
+
+    def place(self, at: At, sources: Sequence[Any]) -> Value:
+        """Where a tap is."""
+        return self.start(at, sources) + at[self.tap]
+
+    def weight(self, at: At, sources: Sequence[Any]) -> Value | None:
+        """What a tap counts."""
+        if self.table.weights is None:
+            return None
+        return cast(sources[self.first + 2][at[self.tap], at[self.out]], self.compute)
+
+    def divisor(self, at: At, sources: Sequence[Any]) -> Value | None:
+        """What the window's sum is divided by."""
+        return None if self.table.divisors is None else cast(sources[self.first + 2][at[self.out]], self.compute)
+
+    def windows(self) -> list[tuple[int, Window]]:
+        """The folded range and its part."""
+        if self.everywhere:
+            return []
+
+        def bounds(at: At, sources: Sequence[Any]) -> tuple[Value, Value]:
+            return ZERO, sources[self.first + 1][at[self.out]]
+
+        def whole(at: At, sources: Sequence[Any]) -> Value:
+            return ge(at[self.out], sources[self.first + 3].value) & lt(at[self.out], sources[self.first + 4].value)
+
+        return [(self.tap, Window(bounds, None if self.regular is None else whole))]
 
 
-class Boxes:
-    """Names shared by both nests: operand numbers, sizes, and the windows of the outer dims."""
+def encoded(values: Sequence[Any], code: str) -> bytes:
+    """Numbers of a table as a kernel reads them."""
+    return integers([int(v) for v in values]) if code == "i64" else floats(values, code)
 
-    def __init__(self, form: Form, code: str) -> None:
-        self.form, self.code = form, code
-        self.compute = compute_code(code)
-        self.count = len(form.weighted)
-        self.out = 1 + 2 * self.count
-        self.targets = [f"n{d}" for d in range(self.count)]
-        self.sources = [f"m{d}" for d in range(self.count)]
-        self.params = [name for pair in zip(self.targets, self.sources, strict=True) for name in pair]
-        self.params += [f"taps{d}" for d in range(self.count)]
 
-    def first(self, d: int, at: Value) -> Value:
-        return load(1 + 2 * d, at, "i64")
+def summed(input: Any, axes: Sequence[Axis], shape: Sequence[int], everywhere: bool) -> Lowered:
+    """Boxes added up in one fold."""
+    code, lead = input.dtype.code, input.ndim - len(axes)
+    compute, count = compute_code(code), len(axes)
+    ranges = [SumRange(axis, d, lead + d, lead + count + d, everywhere and d == count - 1, compute) for d, axis in enumerate(axes)]
+    reads: list[Any] = [memory_of(input)]
+    for r in ranges:
+        reads += r.reads(len(reads))
+    return fold_of("_window_sum", ranges, shape, code, compute, reads, lambda at, sources: (*at[:lead], *[r.place(at, sources) for r in ranges]), ranges)
 
-    def length(self, d: int, at: Value) -> Value:
-        return load(1 + 2 * d, var(self.targets[d]) + at, "i64")
 
-    def number(self, d: int, at: Value) -> Value:
-        return load(2 + 2 * d, at, self.compute)
+def fold_of(
+    name: str, ranges: Sequence[SumRange], shape: Sequence[int], code: str, compute: str, reads: Sequence[Any], places: Any, divided: Sequence[SumRange]
+) -> Lowered:
+    """The fold of weighted elements at `places` of the first read; sums are divided as all of `divided` say."""
 
-    def windows(self, dims: Sequence[int]) -> list[Statement]:
-        """Locals with the windows of the row's dims, and the product of their divisors."""
-        made: list[Statement] = []
+    def body(at: At, sources: Sequence[Any]) -> tuple[Value]:
+        x, scale = cast(sources[0][places(at, sources)], compute), None
+        for r in ranges:
+            own = r.weight(at, sources)
+            scale = scale if own is None else own if scale is None else scale * own
+            if r.masked:
+                return (select(ne(own, const(0, compute)), x * own, const(0, compute)),)
+        return (x if scale is None else x * scale,)
+
+    def result(at: At, sources: Sequence[Any], accs: Sequence[Value]) -> tuple[Value]:
         divisor = None
-        for d in dims:
-            at = var(f"o{d}")
-            made += [Local(f"first{d}", self.first(d, at)), Local(f"length{d}", self.length(d, at))]
-            if self.form.divided and not self.form.weighted[d]:
-                own = self.number(d, at)
-                divisor = own if divisor is None else divisor * own
-        if divisor is not None:
-            made.append(Local("divisor", divisor))
-        return made
-
-    def box(self, dims: Sequence[int], x: Value, skip: str = "") -> tuple[Statement, ...]:
-        """Loops over the windows of `dims` that add `x`, an element at k0, k1, ..., times its weights to acc."""
-        scale = None
-        for d in dims:
-            if self.form.weighted[d]:
-                own = self.number(d, var(f"o{d}") * var(f"taps{d}") + var(f"k{d}"))
-                scale = own if scale is None else scale * own
-        add = Assign("acc", var("acc", self.compute) + (x if scale is None else x * scale))
-        return nested([(f"k{d}", var(f"length{d}")) for d in dims], [add])
-
-    def divide(self, value: Value, divisor: Value | None) -> Value:
+        for r in reversed(divided):
+            own = r.divisor(at, sources)
+            divisor = divisor if own is None else own if divisor is None else divisor * own
         if divisor is None:
-            return value
-        return idiv(value, divisor) if self.compute[0] != "f" else value / divisor
+            return (accs[0],)
+        return (idiv(accs[0], divisor) if compute[0] != "f" else accs[0] / divisor,)
+
+    taps = frozenset([r.tap for r in ranges])
+    folding = Folding(
+        Total(), compute, taps, windows=tuple([w for r in ranges for w in r.windows()]), written=frozenset([r.tap for r in ranges if r.written]), result=result,
+    )  # fmt: skip
+    key = (name, len(shape), tuple([r.key for r in ranges]), tuple([r.key for r in divided]))
+    return Lowered(name, key, (*shape, *[r.taps for r in ranges]), tuple(shape), (code,), tuple(reads), body, aligned=False, folding=folding)
 
 
-def channels_nest(form: Form, code: str) -> Nest:
-    """Rows are output pixels, lanes are channels."""
-    box = Boxes(form, code)
-    dims = range(box.count)
-    place = var("o.rest")
-    for d in dims:
-        place = place * var(box.sources[d]) + (var(f"first{d}") + var(f"k{d}"))
-    x = cast(load(0, place * var("channels") + var("c"), code), box.compute)
-    total = box.divide(var("acc", box.compute), var("divisor", box.compute) if form.divided else None)
-    lanes = For("c", ZERO, var("channels"), (
-        Local("acc", const(0, box.compute)), *box.box(dims, x),
-        Store(box.out, var("i") * var("channels") + var("c"), cast(total, code)),
-    ), vector=True)  # fmt: skip
-    body = [*unravel(var("i"), box.targets, "o"), *box.windows(dims), lanes]
-    tables = ["i64", box.compute] * box.count
-    return Nest("window_sum_channels", operands([code, *tables], [code]), (*box.params, "channels"), rows(*body))
+def in_two_stages(input: Any, axes: Sequence[Axis], shape: Sequence[int]) -> Lowered:
+    """The rows of a box first, then windows of the row that is their sum."""
+    code, lead = input.dtype.code, input.ndim - len(axes)
+    compute, count, width = compute_code(code), len(axes), input.shape[-1]
+    row_shape = (*shape[:-1], width)
+    outer = [SumRange(axis, d, lead + d, len(row_shape) + d, False, compute) for d, axis in enumerate(axes[:-1])]
+    reads: list[Any] = [memory_of(input)]
+    for r in outer:
+        reads += r.reads(len(reads))
+    column = len(row_shape) - 1
+    inside = fold_of("_window_rows", outer, row_shape, compute, compute, reads, lambda at, sources: (*at[:lead], *[r.place(at, sources) for r in outer], at[column]), ())
+    last = SumRange(axes[-1], count - 1, lead + count - 1, len(shape), True, compute)
+    # The divisors of the outer windows are asked for once more, with those of the last: sums are divided once.
+    again = [SumRange(axis, d, lead + d, -1, False, compute) for d, axis in enumerate(axes[:-1])]
+    stage = Staged("rows", compute, row_shape, row_shape, producer=inside)
+    reads = [stage, *last.reads(1)]
+    for r in again:
+        if r.table.divisors is not None:
+            r.first = len(reads) - 2
+            reads.append(r.listed("shares", number_code(compute), r.table.divisors))
+    return fold_of("_window_sum", [last], shape, code, compute, reads, lambda at, sources: (*at[: len(shape) - 1], last.place(at, sources)), [*again, last])
 
 
-def pick_nest(form: Form, code: str) -> Nest:
-    """Elements copied from where the tables say."""
-    box = Boxes(form, code)
-    outer, channels = range(box.count if form.channels else box.count - 1), form.channels
-    place = var("o.rest")
-    for d in outer:
-        place = place * var(box.sources[d]) + box.first(d, var(f"o{d}"))
-    width = var("channels") if channels else var(box.sources[-1])
-    target = var("i") * (width if channels else var(box.targets[-1])) + var("j")
-    inside = var("j") if channels else box.first(box.count - 1, var("j"))
-    body: list[Statement] = [*unravel(var("i"), [box.targets[d] for d in outer], "o"), Local("source", place * width)]
-    stop = width if channels else var(box.targets[-1])
-    body.append(For("j", ZERO, stop, (Store(box.out, target, load(0, var("source") + inside, code)),), vector=True))
-    tables = ["i64", box.compute] * box.count
-    extra = ("channels",) if channels else ("grain", "low", "high", "padding")
-    return Nest("window_pick", operands([code, *tables], [code], [] if channels else [box.compute]), (*box.params, *extra), rows(*body))
+def picked(input: Any, axes: Sequence[Axis], shape: Sequence[int]) -> Lowered:
+    """Elements from where the tables say."""
+    code, lead = input.dtype.code, input.ndim - len(axes)
+    tables = [Table(f"starts{d}", "i64", (axis.target,), (1,), values=integers(table_of(axis).starts)) for d, axis in enumerate(axes)]
 
+    def body(at: At, sources: Sequence[Any]) -> tuple[Value]:
+        return (sources[0][(*at[:lead], *[table[at[lead + d]] for d, table in enumerate(sources[1:])])],)
 
-def rows_nest(form: Form, code: str) -> Nest:
-    """Rows of the output: first the box's rows become one scratch row, then its windows become elements."""
-    box = Boxes(form, code)
-    last, outer, compute = box.count - 1, range(box.count - 1), box.compute
-    scratch = box.out + 1
-    width = var(box.sources[last])
-    body: list[Statement] = [*unravel(var("i"), box.targets[:last], "o"), *box.windows(outer)]
-    if outer:
-        place = var("o.rest")
-        for d in outer:
-            place = place * var(box.sources[d]) + (var(f"first{d}") + var(f"k{d}"))
-        x = cast(load(0, place * width + var("x"), code), compute)
-        body.append(Local("own", idiv(var("begin"), var("grain")) * width))   # each chunk has a scratch row
-        total = var("acc", compute) * box.number(last, var("x")) if form.phases else var("acc", compute)
-        column = (Local("acc", const(0, compute)), *box.box(outer, x), Store(scratch, var("own") + var("x"), total))
-        body.append(For("x", ZERO, width, column, vector=True))
-
-        def read(at: Value) -> Value:
-            return load(scratch, var("own") + at, compute)
-    else:
-        body.append(Local("own", var("o.rest") * width))
-
-        def read(at: Value) -> Value:
-            x = cast(load(0, var("own") + at, code), compute)
-            return x * box.number(last, at) if form.phases else x
-
-    body += along_row(box, read, last)
-    params = (*box.params, "grain", "low", "high", "padding")
-    return Nest("window_sum", operands([code, *["i64", compute] * box.count], [code, compute]), params, rows(*body))
-
-
-def along_row(box: Boxes, read: Any, last: int) -> list[Statement]:
-    """The second stage: windows of a row."""
-    form, compute = box.form, box.compute
-    end = var(box.targets[last])
-
-    def store(place: Value, value: Value) -> Store:
-        divisor = None
-        if form.divided and not form.weighted[last]:
-            divisor = box.number(last, place)
-            divisor = divisor * var("divisor", compute) if last else divisor
-        elif form.divided:
-            divisor = var("divisor", compute)
-        return Store(box.out, var("i") * end + place, cast(box.divide(value, divisor), box.code))
-
-    def loop(name: str, start: Value, stop: Value) -> For:
-        x = read(var(f"{name}.first") + var(f"{name}.t"))
-        if form.weighted[last]:
-            x = x * box.number(last, var(f"{name}.t") * end + var(name))
-        acc = f"{name}.acc"
-        return For(name, start, stop, (
-            Local(f"{name}.first", box.first(last, var(name))), Local(acc, const(0, compute)),
-            For(f"{name}.t", ZERO, box.length(last, var(name)), (Assign(acc, var(acc, compute) + x),)),
-            store(var(name), var(acc, compute)),
-        ))  # fmt: skip
-
-    if form.stride:
-        low, high = var("low"), var("high")
-        return [loop("a", ZERO, low), whole_windows(box, read, store), loop("b", high, end)]
-    if form.phases:
-        step = const(len(form.phases), "i64")
-        return [loop("a", ZERO, var("low") * step), whole_steps(box, read, store), loop("b", var("high") * step, end)]
-    if form.pattern[0]:
-        step = const(form.pattern[0], "i64")
-        return [loop("a", ZERO, var("low") * step), repeated_windows(box, read, store), loop("b", var("high") * step, end)]
-    if not form.taps:
-        return [loop("a", ZERO, end)]
-    total = None
-    for t in range(form.taps):
-        weight = box.number(last, const(t, "i64") * end + var("j"))
-        x = read(var("j.first") + const(t, "i64")) * weight
-        if form.masked:
-            x = select(ne(weight, const(0, compute)), x, const(0, compute))
-        total = x if total is None else total + x
-    return [For("j", ZERO, end, (Local("j.first", box.first(last, var("j"))), store(var("j"), total)), vector=True)]
-
-
-def repeated_windows(box: Boxes, read: Any, store: Any) -> For:
-    """Windows whose weights repeat from step to step, so that they are part of the code."""
-    up, down, windows = box.form.pattern
-    stores: list[Statement] = []
-    for k, (first, weights) in enumerate(windows):
-        total = None
-        for t, weight in enumerate(weights):
-            x = read(var("w") * const(down, "i64") + const(first + t, "i64")) * const(weight, box.compute)
-            total = x if total is None else total + x
-        stores.append(store(var("w") * const(up, "i64") + const(k, "i64"), const(0, box.compute) if total is None else total))
-    return For("w", var("low"), var("high"), tuple(stores), vector=up == 1)
-
-
-def whole_steps(box: Boxes, read: Any, store: Any) -> For:
-    """The elements between two starts of windows at a time: which outputs they see is known for each."""
-    stores: list[Statement] = []
-    for r, (first, last) in enumerate(box.form.phases):
-        total = None
-        for t in range(first, last + 1):
-            x = read(var("w") + const(t, "i64"))
-            total = x if total is None else total + x
-        place = var("w") * const(len(box.form.phases), "i64") + const(r, "i64")
-        stores.append(store(place, const(0, box.compute) if total is None else total))
-    return For("w", var("low"), var("high"), tuple(stores), vector=len(box.form.phases) == 1)
-
-
-def whole_windows(box: Boxes, read: Any, store: Any) -> For:
-    """Windows that lie inside the input and start every `stride` elements, in vectors."""
-    form, compute = box.form, box.compute
-    start = var("w") * const(form.stride, "i64") - var("padding")
-    if form.taps:
-        total = read(start)
-        for t in range(1, form.taps):
-            total = total + read(start + const(t, "i64"))
-        return For("w", var("low"), var("high"), (store(var("w"), total),), vector=True)
-    acc = var("w.acc", compute)
-    add = Assign("w.acc", acc + read(start + var("w.t")))
-    return For("w", var("low"), var("high"), (
-        Local("w.acc", const(0, compute)), For("w.t", ZERO, var(f"taps{box.count - 1}"), (add,)), store(var("w"), acc),
-    ), vector=True)  # fmt: skip
+    return Lowered("_window_pick", ("_window_pick", lead), tuple(shape), tuple(shape), (code,), (memory_of(input), *tables), body, aligned=False)
