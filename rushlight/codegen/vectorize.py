@@ -50,10 +50,10 @@ def choose_width(s: For | Reduce, nest: Nest, target: Target) -> tuple[int, int]
 
 def wants_single_vectors(s: For | Reduce, nest: Nest, target: Target) -> bool:
     """Whether the rest of a wide loop should go in single vectors first: only if an element costs more than a few
-    instructions, as every loop adds to the time to compile, or if the loop is a stretch of a row, which may be short."""
+    instructions, as every loop adds to the time to compile, or has a loop of its own, or if this is a stretch of a row, which may be short."""
     if nest.point:
         return False  # there the inner dimension is long, or its rest comes once
-    if s.start.op == "var" and s is not nest.loop:
+    if (s.start.op == "var" and s is not nest.loop) or any(isinstance(inner, For) for inner in s.body):
         return choose_width(s, nest, target)[1] > 1
     nodes = [v for v in walk_values(_roots(s)) if v.op not in ("const", "var", "arg", "load")]
     return choose_width(s, nest, target)[1] > 1 and len(nodes) > COSTLY

@@ -57,6 +57,10 @@ class Fold:
         """Accumulators before the first element; `code` is the compute type."""
         raise NotImplementedError
 
+    def first(self, s: Any, x: Value, index: Value | None) -> Accumulators:
+        """Accumulators after the first element; of some folds they are the element itself."""
+        return self.step(s, self.init(s, x.dtype), x, index)
+
     def step(self, s: Any, acc: Accumulators, x: Value, index: Value | None) -> Accumulators:
         """Accumulators after one more element. By default the element is merged in."""
         return self.merge(s, acc, (x,) if index is None else (x, index))
@@ -327,7 +331,8 @@ class Folding(Record):
 
     Bodies with places of their own may say more. They may give a second value, which is the index that the fold sees.
     `windows` are folded ranges of which a result sees a part. The sizes of `written` ranges are numbers of the body's key, and so few
-    that their steps may be written out. `start(at, sources)` are the first accumulators, and `result(at, sources, accumulators)`
+    that their steps may be written out; the last kept range may be one of them. A body answers None for a step that adds
+    nothing. `start(at, sources)` are the first accumulators, and `result(at, sources, accumulators)`
     the results, where the fold's own do not do.
     """
 
@@ -386,7 +391,8 @@ class Lowered(Record):
     `key` names the body: two Lowereds with equal keys and reads of equal types have the same one. Sizes are not in it.
     `aligned` bodies read every operand at the loop position itself and ask nothing else of it, so ranges may be joined
     and reordered. `view` is the rule of an op that only looks at other places: how it changes a layout (sizes, strides, offset).
-    A body with places of its own reads all tensors at position i of range d for dim d, and asks nothing else of it, where d is in `through`.
+    A body with places of its own reads all tensors but tables at position i of range d for dim d, and asks nothing else of it, where d is in
+    `through`.
     `pieces` says of an op that only moves elements which boxes they move in; the number read as `background` is everywhere else.
     """
 

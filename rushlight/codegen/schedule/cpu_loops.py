@@ -22,6 +22,7 @@ from ...loops.lowered import (
     Lowered,
     Memory,
     Placed,
+    Table,
     compute_code,
     number_value,
 )
@@ -173,7 +174,7 @@ def gather_loops(lowered: Lowered) -> list[Loop]:
         before = loops[-1] if loops else None
         if before is not None and d in lowered.through and lowered.through.issuperset(before.ranges):
             last = before.ranges[-1]
-            if all(m.strides[last] == n * m.strides[d] for m in lowered.memories):
+            if all(m.strides[last] == n * m.strides[d] for m in lowered.memories if not isinstance(m, Table)):
                 loops[-1] = Loop((*before.ranges, d), before.size * n)
                 continue
         loops.append(Loop((d,), n))

@@ -107,7 +107,7 @@ def schedule_places(lowered: Lowered) -> Schedule:
     inner = 1 if along or len(sizes) < 1 else product(sizes[-2:]) if rows_inside else sizes[-1]
     numel = product(sizes)
     writer = PlacesNest(lowered, reads, loop_ranges, form)
-    count = product(ranges[d] for d in folding.reduced)
+    count = product(ranges[d] for d in folding.reduced | folding.written)
     work = inner * count + sum([stage_work(stage) for stage, _ in reads.stages])
     extent, grain = numel // inner, grain_of(work)
     values = [*reads.values, *sizes, *[ranges[d] for d in writer.counted], *([grain] if reads.stages else [])]
@@ -127,8 +127,9 @@ def stage_work(stage: Staged) -> int:
 
 def kept_part(lowered: Lowered, kept: Sequence[int]) -> Lowered:
     """The ranges of the results alone, as a gather has them."""
-    plain = all(type(r) is Memory for r in lowered.reads if isinstance(r, Memory)) and list(kept) == list(range(len(kept)))
-    return lowered.but(ranges=tuple([lowered.ranges[d] for d in kept]), through=lowered.through if plain else frozenset(), folding=None)
+    first = list(kept) == list(range(len(kept)))
+    sizes = [1 if d in lowered.folding.written else lowered.ranges[d] for d in kept]     # what is written out is no loop
+    return lowered.but(ranges=tuple(sizes), through=lowered.through if first else frozenset(), folding=None)
 
 
 _made: dict[tuple, bool] = {}      # by key: whether a nest checks indices, which only its body can tell
@@ -142,6 +143,7 @@ class PlacesNest:
         self.along, self.rows_inside = form
         self.dims = [own[-1] for own in loops]
         folding = lowered.folding
+        self.beside = sorted(folding.written - folding.reduced)      # kept ranges whose results are written out
         self.counted = sorted(folding.reduced - folding.written)     # sizes that are parameters
         self.checks: list[Check] = []
         self.fresh = 0
@@ -172,18 +174,19 @@ class PlacesNest:
             row = var("i") * var(sizes[-2]) + var("r")
         body = self.stages(position)
         if lanes:
-            body += self.lane_loop(lowered, reads.sources, position, lanes[0], "j", var(sizes[-1]), lambda values: self.stores(values, row * var(sizes[-1]) + var("j")))
+            body += self.lane_loop(lowered, reads.sources, position, lanes[0], "j", var(sizes[-1]), lambda values: self.stores(values, row * var(sizes[-1]) + var("j")), self.beside)
         else:
-            made, accs = self.folded(lowered, reads.sources, position, frozenset(), self.along)
-            body += [*made, *self.stores(self.results(lowered, reads.sources, position, accs), row)]
+            body += self.line(lowered, reads.sources, position, frozenset(), lambda values: self.stores(values, row), self.beside)
         if self.rows_inside:
             body = [For("r", ZERO, var(sizes[-2]), tuple(body))]
         temps = [stage.code for stage, _ in reads.stages] + (["i64"] if self.checks else [])
         return Nest(lowered.name, operands(reads.codes, lowered.outs, temps), tuple(params), rows(*body))
 
     def stores(self, values: Sequence[Value], at: Value) -> list[Statement]:
-        """The results to their places."""
+        """The results to their places; those that are written out lie beside each other."""
         first = len(self.reads.codes)
+        if self.beside:
+            at = at * const(int(self.lowered.ranges[self.beside[0]]), "i64") + const(self.phase, "i64")
         return [Store(first + k, at, cast(v, code)) for k, (v, code) in enumerate(zip(values, self.lowered.outs, strict=True))]
 
     def stages(self, position: Position) -> list[Statement]:
@@ -204,29 +207,39 @@ class PlacesNest:
 
     # Results along one range, on lanes ---------------------------------------------------------------------------------------
 
-    def lane_loop(self, lowered: Lowered, sources: list[Any], position: Position, dim: int, name: str, stop: Value, store: Callable) -> list[Statement]:
+    def lane_loop(
+        self, lowered: Lowered, sources: list[Any], position: Position, dim: int, name: str, stop: Value, store: Callable, beside: Sequence[int] = ()
+    ) -> list[Statement]:
         """Loops over results: those with whole windows in vectors, the others one by one."""
         here = {**position, dim: var(name)}
 
         def line(whole: frozenset[int]) -> tuple[Statement, ...]:
-            made, accs = self.folded(lowered, sources, here, whole, False)
-            return (*made, *store(self.results(lowered, sources, here, accs)))
+            return tuple(self.line(lowered, sources, here, whole, store, beside))
 
         windows = dict(lowered.folding.windows) if lowered.folding else {}
         at = self.at(lowered, here)
         moving = [d for d, w in windows.items() if any(depends(v, name) for v in w.bounds(at, sources))]
         if not moving:
             body = line(frozenset())
-            return [For(name, ZERO, stop, body, vector=not self.checks)]
+            return [For(name, ZERO, stop, body, vector=not self.checks and not beside)]
         if any(windows[d].whole is None for d in moving):
             return [For(name, ZERO, stop, line(frozenset()))]
         low, high = f"{name}.low", f"{name}.high"
         first, past = self.stretch([windows[d].whole(at, sources) for d in moving], name, stop)
         return [
             Local(low, min_(max_(first, ZERO), stop)), Local(high, max_(min_(past, stop), var(low))),
-            For(name, ZERO, var(low), line(frozenset())), For(name, var(low), var(high), line(frozenset(moving)), vector=not self.checks),
+            For(name, ZERO, var(low), line(frozenset())), For(name, var(low), var(high), line(frozenset(moving)), vector=not self.checks and not beside),
             For(name, var(high), stop, line(frozenset())),
         ]  # fmt: skip
+
+    def line(self, lowered: Lowered, sources: list[Any], here: Position, whole: frozenset[int], store: Callable, beside: Sequence[int]) -> list[Statement]:
+        """One result, or those beside each other at one position."""
+        made: list[Statement] = []
+        for self.phase in range(int(lowered.ranges[beside[0]]) if beside else 1):
+            own = {**here, beside[0]: const(self.phase, "i64")} if beside else here
+            folded, accs = self.folded(lowered, sources, own, whole, self.along and lowered is self.lowered)
+            made += [*folded, *store(self.results(lowered, sources, own, accs, whole))]
+        return made
 
     def stretch(self, conditions: Sequence[Value], name: str, stop: Value) -> tuple[Value, Value]:
         """[first, past): positions at which all conditions hold."""
@@ -259,9 +272,9 @@ class PlacesNest:
         made.checks, made.whole = [], whole
         return made
 
-    def results(self, lowered: Lowered, sources: list[Any], position: Position, accs: list[Value]) -> Sequence[Value]:
+    def results(self, lowered: Lowered, sources: list[Any], position: Position, accs: list[Value], whole: frozenset[int]) -> Sequence[Value]:
         """The outputs, from the accumulators."""
-        folding, at = lowered.folding, self.at(lowered, position)
+        folding, at = lowered.folding, self.at(lowered, position, whole)
         if folding is None:
             return accs
         if folding.result is not None:
@@ -289,11 +302,37 @@ class PlacesNest:
             at = self.at(lowered, position)
             return [], list(lowered.body(at, sources))
         at = self.at(lowered, position)
+        windows = dict(folding.windows)
+        if all(d in folding.written and (d in whole or d not in windows) for d in folding.reduced):
+            return self.written_out(lowered, sources, position, whole)
         init = list(folding.start(at, sources)) if folding.start else list(folding.fold.init(scalars, folding.compute))
         accs = [self.named("acc") for _ in init]
         now = [var(a, v.dtype) for a, v in zip(accs, init, strict=True)]
         body = self.level(lowered, sources, position, sorted(folding.reduced), whole, now, along)
         return [*[Local(a, v) for a, v in zip(accs, init, strict=True)], *body], now
+
+    def written_out(self, lowered: Lowered, sources: list[Any], position: Position, whole: frozenset[int]) -> tuple[list[Statement], list[Value]]:
+        """All steps one after another; without loops there is nothing to name but the accumulators between them."""
+        folding, at = lowered.folding, self.at(lowered, position, whole)
+        places = [position]
+        for d in sorted(folding.reduced):
+            places = [{**place, d: const(t, "i64")} for place in places for t in range(int(lowered.ranges[d]))]
+        made: list[Statement] = []
+        accs: list[Value] | None = list(folding.start(at, sources)) if folding.start else None
+        for place in places:
+            checks, x, index = self.element(lowered, sources, place, whole)
+            if x is None:
+                continue
+            if accs is None:
+                accs = list(folding.fold.first(scalars, x, index))
+            else:
+                accs = list(folding.fold.step(scalars, accs, x, index))
+            made += checks
+            if len(accs) > 1:       # each is used by the others
+                kept = [self.named("acc") for _ in accs]
+                made += [Local(n, v) for n, v in zip(kept, accs, strict=True)]
+                accs = [var(n, v.dtype) for n, v in zip(kept, accs, strict=True)]
+        return made, list(folding.fold.init(scalars, folding.compute)) if accs is None else accs
 
     def named(self, prefix: str) -> str:
         """A name that no other statement has."""
@@ -319,11 +358,13 @@ class PlacesNest:
             return self.vectors(lowered, sources, {**position, d: var(name)}, name, bounds, now)
         return [For(name, *bounds, tuple(self.level(lowered, sources, {**position, d: var(name)}, left[1:], whole, now, along)))]
 
-    def element(self, lowered: Lowered, sources: list[Any], position: Position, whole: frozenset[int]) -> tuple[list[Statement], Value, Value | None]:
+    def element(self, lowered: Lowered, sources: list[Any], position: Position, whole: frozenset[int]) -> tuple[list[Statement], Value | None, Value | None]:
         """What is folded at a position, the index the fold sees, and the checks that come first."""
         folding = lowered.folding
         at = self.at(lowered, position, whole)
         values = lowered.body(at, sources)
+        if values is None:
+            return [], None, None
         cell = len(self.reads.codes) + len(self.lowered.outs) + len(self.reads.stages)
         checks: list[Statement] = [Check(condition, cell, shown) for condition, shown in at.checks]
         self.checks += checks
@@ -337,6 +378,8 @@ class PlacesNest:
     def step(self, lowered: Lowered, sources: list[Any], position: Position, whole: frozenset[int], now: list[Value]) -> list[Statement]:
         """One more element."""
         checks, x, index = self.element(lowered, sources, position, whole)
+        if x is None:
+            return []
         element = self.named("x")
         following = lowered.folding.fold.step(scalars, now, var(element, x.dtype), index)
         later = [self.named("next") for _ in following]

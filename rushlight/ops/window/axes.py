@@ -185,29 +185,8 @@ def regular_part(axis: Axis) -> Regular | None:
     return Regular(low, high, axis.b, axis.c, axis.a)
 
 
-class Phases(NamedTuple):
-    """Whole steps [low, high) of a flipped pool: input position step * stride + r sees outputs step + taps[r][0] to [1]."""
-
-    low: int
-    high: int
-    taps: tuple[tuple[int, int], ...]
-
-
-def phased_part(axis: Axis) -> Phases | None:
-    """The regular stretch of an average pool's gradient, or None where there is none."""
-    if not axis.flip or axis.rule != AVERAGE:
-        return None
-    kernel, stride, padding = axis.a, axis.b, axis.c
-    if stride > axis.size:   # no whole step, and a stride may be any number
-        return None
-    taps = tuple((-((kernel - 1 - r - padding) // stride), (r + padding) // stride) for r in range(stride))
-    low = max(0, -min(first for first, _ in taps))
-    high = min(axis.out - max(last for _, last in taps), axis.size // stride)
-    return Phases(low, max(low, high), taps)
-
-
 class Pattern(NamedTuple):
-    """Windows that repeat, as those of an image doubled or halved do.
+    """Windows that repeat, as those of an image doubled or halved do, and those of a pool's gradient.
 
     Of the steps [low, high), step m writes outputs m * up + k from windows that start at m * down + windows[k][0] and have the
     weights windows[k][1].
@@ -224,17 +203,16 @@ class Pattern(NamedTuple):
 def pattern_of(axis: Axis) -> Pattern | None:
     """How a weighted axis repeats itself, or None if it does not for most of its length."""
     table, source, target = table_of(axis), axis.source, axis.target
-    for factor in (2, 4) if table.weights is not None else ():
-        if target == factor * source:
-            up, down, steps = factor, 1, source
-        elif source == factor * target:
-            up, down, steps = 1, factor, target
-        else:
-            continue
+    if table.weights is None:
+        return None
+    candidates = [(axis.b, 1, target // axis.b)] if axis.rule == AVERAGE and axis.flip and axis.b <= 8 and target % axis.b == 0 else []
+    candidates += [(factor, 1, source) for factor in (2, 4) if target == factor * source]
+    candidates += [(1, factor, target) for factor in (2, 4) if source == factor * target]
+    for up, down, steps in candidates:
 
         def windows(m: int) -> tuple:
             places = range(m * up, m * up + up)   # noqa: B023  called at once
-            return tuple((table.starts[o] - m * down, tuple(table.weights[o])) for o in places)   # noqa: B023
+            return tuple((table.starts[o] - m * down if table.counts[o] else 0, tuple(table.weights[o])) for o in places)   # noqa: B023
 
         middle = windows(steps // 2)
         same = [windows(m) == middle for m in range(steps)]

@@ -50,8 +50,7 @@ class WindowMax(Loops):
 
     def run(self, input: Any, axes: Sequence[int], index: int) -> Any:
         """Inputs in another memory order are copied first."""
-        input = dense(input, len(unpack(axes)))
-        return self.plan((input, axes, index))(input)
+        return find_op("_window_max")(dense(input, len(unpack(axes))), axes, index)
 
     saved_results = (1,)
 
@@ -123,8 +122,7 @@ class WindowMaxBackward(OpDefinition):
     def run(self, g: Any, indices: Any, sizes: Sequence[int], checked: bool) -> Any:
         """Arguments in other memory orders are copied first."""
         channels = is_channels_last(indices, len(sizes))
-        g, indices = in_order(g, channels), in_order(indices, channels)
-        return self.plan((g, indices, sizes, checked))(g, indices)
+        return find_op("_window_max_backward")(in_order(g, channels), in_order(indices, channels), sizes, checked)
 
     def vjp(self, gg: Any, indices: Any, sizes: Sequence[int]) -> dict[str, Any]:
         flat = indices.flatten(-len(sizes))

@@ -29,11 +29,12 @@ from rushlight.loops.lowered import (
 from rushlight.op import Loops, find_op
 from rushlight.op.memory import check_memory
 
-from .axes import Axis, Regular, floats, integers, pack, regular_part, table_of, unpack
+from .axes import Axis, Pattern, Regular, floats, integers, pack, pattern_of, regular_part, table_of, unpack
 from .layout import channels_last_strides, dense, in_order, is_channels_last, is_dense
 
 WRITTEN = 8    # taps of a window written out one by one
 FEW_CHANNELS = 8
+MOST_REPEATED = 32   # taps of windows that repeat, all of them in the code
 ENOUGH = 8     # windows that are worth a loop in vectors
 
 
@@ -42,6 +43,9 @@ class Total(Fold):
 
     def init(self, s: Any, code: str) -> Any:
         return (const(0, code),)
+
+    def first(self, s: Any, x: Value, index: Value | None) -> Any:
+        return (x,)
 
     def merge(self, s: Any, a: Any, b: Any) -> Any:
         return (a[0] + b[0],)
@@ -58,8 +62,8 @@ class WindowSum(Loops):
         """Inputs in another memory order are copied first; few channels are not worth being lanes."""
         input = dense(input, len(unpack(axes)))
         if has_few_channels(input, unpack(axes)):
-            return in_order(self.run(input.contiguous(), axes), True)
-        return self.plan((input, axes))(input)
+            return in_order(find_op("_window_sum")(input.contiguous(), axes), True)
+        return find_op("_window_sum")(input, axes)
 
     def vjp(self, g: Any, axes: Sequence[int]) -> dict[str, Any]:
         return {"input": find_op("_window_sum")(g, pack([axis.flipped() for axis in unpack(axes)]))}
@@ -124,16 +128,28 @@ class SumRange:
         if regular is not None and regular.high - regular.low >= ENOUGH and regular.stride <= 8:
             self.regular = regular
         weighted = self.table.weights is not None
-        self.everywhere = last and self.regular is None and weighted and taps <= WRITTEN and axis.target >= ENOUGH
+        self.pattern = usable_pattern(axis) if last and weighted else None
+        self.everywhere = last and self.regular is None and self.pattern is None and weighted and taps <= WRITTEN and axis.target >= ENOUGH
         self.masked = self.everywhere and min(self.table.counts) < taps     # what has no weight here may be no number
         self.taps = taps
-        self.written = self.everywhere or (self.regular is not None and taps <= WRITTEN)
+        self.written = self.everywhere or ((self.regular is not None or self.pattern is not None) and taps <= WRITTEN)
+
+    @property
+    def up(self) -> int:
+        """How many results one step of the output range has: they are another range, behind it."""
+        return 1 if self.pattern is None else self.pattern.up
+
+    def here(self, at: At) -> Value:
+        """The output position."""
+        return at[self.out] if self.up == 1 else at[self.out] * const(self.up, "i64") + at[self.out + 1]
 
     @property
     def key(self) -> tuple:
         """What the body depends on."""
         regular = None if self.regular is None else self.regular.stride
-        return (self.table.weights is not None, self.table.divisors is not None, self.everywhere, self.masked, regular, self.taps if self.written else None)
+        pattern = None if self.pattern is None else self.pattern[2:]
+        own = (self.table.weights is not None, self.table.divisors is not None, self.everywhere, self.masked)
+        return (*own, regular, pattern, self.taps if self.written else None)
 
     def reads(self, first: int) -> list[Any]:
         """Tables of starts, counts and weights or divisors, and where whole windows are."""
@@ -151,7 +167,11 @@ class SumRange:
             made.append(Table(f"weights{self.d}", code, (taps, target), (target, 1), values=encoded(turned, code)))
         else:
             made.append(self.listed("divisors", code, self.table.divisors or (1,) * target))
-        low, high, _, padding, _ = self.regular or (0, 0, 0, 0, 0)
+        low, high, padding = 0, 0, 0
+        if self.regular is not None:
+            low, high, padding = self.regular.low, self.regular.high, self.regular.padding
+        elif self.pattern is not None:
+            low, high = self.pattern.low, self.pattern.high
         return [*made, *[Number(f"{label}{self.d}", "i64", n) for label, n in (("low", low), ("high", high), ("padding", padding))]]
 
     def listed(self, label: str, code: str, values: Sequence[Any]) -> Table:
@@ -160,10 +180,23 @@ class SumRange:
 
     def start(self, at: At, sources: Sequence[Any]) -> Value:
         """Where the window starts."""
-        here = at[self.out]
         if self.regular is not None and self.tap in at.whole:
-            return here * const(self.regular.stride, "i64") - sources[self.first + 5].value
-        return sources[self.first][here]
+            return at[self.out] * const(self.regular.stride, "i64") - sources[self.first + 5].value
+        if self.repeats(at):
+            return at[self.out] * const(self.pattern.down, "i64") + const(self.repeated(at)[0], "i64")
+        return sources[self.first][self.here(at)]
+
+    def repeats(self, at: At) -> bool:
+        """Whether the window is known to be one of those that repeat."""
+        return self.pattern is not None and self.tap in at.whole
+
+    def repeated(self, at: At) -> tuple[int, tuple[float, ...]]:
+        """Start and weights of that window."""
+        return self.pattern.windows[0 if self.up == 1 else at[self.out + 1].attr]
+
+    def is_past(self, at: At) -> bool:
+        """Whether a window that repeats has no such tap."""
+        return self.repeats(at) and self.written and at[self.tap].attr >= len(self.repeated(at)[1])
 
     def place(self, at: At, sources: Sequence[Any]) -> Value:
         """Where a tap is."""
@@ -173,11 +206,18 @@ class SumRange:
         """What a tap counts."""
         if self.table.weights is None:
             return None
-        return cast(sources[self.first + 2][at[self.tap], at[self.out]], self.compute)
+        if self.repeats(at):
+            return None if self.share(at) is not None else const(self.repeated(at)[1][at[self.tap].attr], self.compute)
+        return cast(sources[self.first + 2][at[self.tap], self.here(at)], self.compute)
+
+    def share(self, at: At) -> Value | None:
+        """What the whole sum counts, where every tap of a window that repeats counts the same."""
+        weights = self.repeated(at)[1] if self.repeats(at) else ()
+        return const(weights[0], self.compute) if len(weights) > 1 and len(set(weights)) == 1 else None
 
     def divisor(self, at: At, sources: Sequence[Any]) -> Value | None:
         """What the window's sum is divided by."""
-        return None if self.table.divisors is None else cast(sources[self.first + 2][at[self.out]], self.compute)
+        return None if self.table.divisors is None else cast(sources[self.first + 2][self.here(at)], self.compute)
 
     def windows(self) -> list[tuple[int, Window]]:
         """The folded range and its part."""
@@ -185,12 +225,20 @@ class SumRange:
             return []
 
         def bounds(at: At, sources: Sequence[Any]) -> tuple[Value, Value]:
-            return ZERO, sources[self.first + 1][at[self.out]]
+            return ZERO, sources[self.first + 1][self.here(at)]
 
         def whole(at: At, sources: Sequence[Any]) -> Value:
             return ge(at[self.out], sources[self.first + 3].value) & lt(at[self.out], sources[self.first + 4].value)
 
-        return [(self.tap, Window(bounds, None if self.regular is None else whole))]
+        return [(self.tap, Window(bounds, None if self.regular is None and self.pattern is None else whole))]
+
+
+def usable_pattern(axis: Axis) -> Pattern | None:
+    """How the windows of an axis repeat, where writing them out pays."""
+    found = pattern_of(axis)
+    if found is None or found.high - found.low < ENOUGH or sum(len(weights) for _, weights in found.windows) > MOST_REPEATED:
+        return None
+    return found if max(table_of(axis).taps, 1) <= WRITTEN else None
 
 
 def encoded(values: Sequence[Any], code: str) -> bytes:
@@ -203,18 +251,22 @@ def summed(input: Any, axes: Sequence[Axis], shape: Sequence[int], everywhere: b
     code, lead = input.dtype.code, input.ndim - len(axes)
     compute, count = compute_code(code), len(axes)
     ranges = [SumRange(axis, d, lead + d, lead + count + d, everywhere and d == count - 1, compute) for d, axis in enumerate(axes)]
+    ranges[-1].tap += ranges[-1].up > 1
     reads: list[Any] = [memory_of(input)]
     for r in ranges:
         reads += r.reads(len(reads))
-    return fold_of("_window_sum", ranges, shape, code, compute, reads, lambda at, sources: (*at[:lead], *[r.place(at, sources) for r in ranges]), ranges)
+    return fold_of("_window_sum", ranges, shape, lead, code, compute, reads, lambda at, sources: (*at[:lead], *[r.place(at, sources) for r in ranges]), ranges)
 
 
 def fold_of(
-    name: str, ranges: Sequence[SumRange], shape: Sequence[int], code: str, compute: str, reads: Sequence[Any], places: Any, divided: Sequence[SumRange]
-) -> Lowered:
+    name: str, ranges: Sequence[SumRange], shape: Sequence[int], lead: int, code: str, compute: str, reads: Sequence[Any], places: Any,
+    divided: Sequence[SumRange],
+) -> Lowered:  # fmt: skip
     """The fold of weighted elements at `places` of the first read; sums are divided as all of `divided` say."""
 
-    def body(at: At, sources: Sequence[Any]) -> tuple[Value]:
+    def body(at: At, sources: Sequence[Any]) -> tuple[Value] | None:
+        if any(r.is_past(at) for r in ranges):
+            return None
         x, scale = cast(sources[0][places(at, sources)], compute), None
         for r in ranges:
             own = r.weight(at, sources)
@@ -225,6 +277,8 @@ def fold_of(
 
     def result(at: At, sources: Sequence[Any], accs: Sequence[Value]) -> tuple[Value]:
         divisor = None
+        shares = [share for r in ranges if (share := r.share(at)) is not None]
+        accs = [accs[0] * shares[0]] if shares else accs
         for r in reversed(divided):
             own = r.divisor(at, sources)
             divisor = divisor if own is None else own if divisor is None else divisor * own
@@ -232,12 +286,17 @@ def fold_of(
             return (accs[0],)
         return (idiv(accs[0], divisor) if compute[0] != "f" else accs[0] / divisor,)
 
+    kept, written = list(shape), [r.tap for r in ranges if r.written]
+    if ranges[-1].up > 1:      # steps, and the results of each
+        kept[-1:] = [shape[-1] // ranges[-1].up, ranges[-1].up]
+        written.append(len(kept) - 1)
     taps = frozenset([r.tap for r in ranges])
-    folding = Folding(
-        Total(), compute, taps, windows=tuple([w for r in ranges for w in r.windows()]), written=frozenset([r.tap for r in ranges if r.written]), result=result,
-    )  # fmt: skip
+    folding = Folding(Total(), compute, taps, windows=tuple([w for r in ranges for w in r.windows()]), written=frozenset(written), result=result)
     key = (name, len(shape), tuple([r.key for r in ranges]), tuple([r.key for r in divided]))
-    return Lowered(name, key, (*shape, *[r.taps for r in ranges]), tuple(shape), (code,), tuple(reads), body, aligned=False, folding=folding)
+    return Lowered(
+        name, key, (*kept, *[r.taps for r in ranges]), tuple(shape), (code,), tuple(reads), body, aligned=False, folding=folding,
+        through=frozenset(range(lead)),
+    )  # fmt: skip
 
 
 def in_two_stages(input: Any, axes: Sequence[Axis], shape: Sequence[int]) -> Lowered:
@@ -250,8 +309,9 @@ def in_two_stages(input: Any, axes: Sequence[Axis], shape: Sequence[int]) -> Low
     for r in outer:
         reads += r.reads(len(reads))
     column = len(row_shape) - 1
-    inside = fold_of("_window_rows", outer, row_shape, compute, compute, reads, lambda at, sources: (*at[:lead], *[r.place(at, sources) for r in outer], at[column]), ())
+    inside = fold_of("_window_rows", outer, row_shape, lead, compute, compute, reads, lambda at, sources: (*at[:lead], *[r.place(at, sources) for r in outer], at[column]), ())
     last = SumRange(axes[-1], count - 1, lead + count - 1, len(shape), True, compute)
+    last.tap += last.up > 1
     # The divisors of the outer windows are asked for once more, with those of the last: sums are divided once.
     again = [SumRange(axis, d, lead + d, -1, False, compute) for d, axis in enumerate(axes[:-1])]
     stage = Staged("rows", compute, row_shape, row_shape, producer=inside)
@@ -260,7 +320,7 @@ def in_two_stages(input: Any, axes: Sequence[Axis], shape: Sequence[int]) -> Low
         if r.table.divisors is not None:
             r.first = len(reads) - 2
             reads.append(r.listed("shares", number_code(compute), r.table.divisors))
-    return fold_of("_window_sum", [last], shape, code, compute, reads, lambda at, sources: (*at[: len(shape) - 1], last.place(at, sources)), [*again, last])
+    return fold_of("_window_sum", [last], shape, lead, code, compute, reads, lambda at, sources: (*at[: len(shape) - 1], last.place(at, sources)), [*again, last])
 
 
 def picked(input: Any, axes: Sequence[Axis], shape: Sequence[int]) -> Lowered:
