@@ -316,7 +316,8 @@ def number_value(name: str, value: Any) -> Value:
 class Window(Record):
     """The part [first, past) of a folded range that one result is made of, by `bounds(at, sources)`; `at` is 0 along folded ranges.
 
-    `whole(at, sources)`, comparisons joined by `and`, is true where that is all of the range; None: nobody can tell.
+    `whole(at, sources)`, comparisons joined by `and`, is true where that part is the same for all results, as it is away from edges; where
+    code runs for such results only (`at.whole`), `bounds` must not depend on their position. None: there is no such stretch.
     """
 
     bounds: Callable[[At, Sequence[Any]], tuple[Value, Value]]

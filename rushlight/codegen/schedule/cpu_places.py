@@ -38,11 +38,16 @@ class Here:
 class Row:
     """The row of a stage that is being worked on: its last coordinate is a place in scratch memory."""
 
-    def __init__(self, operand: int, code: str, shape: Sequence[Value]) -> None:
-        self.operand, self.code, self.shape, self.ndim = operand, code, tuple(shape), len(shape)
+    def __init__(self, operand: int, codes: Sequence[str], shape: Sequence[Value]) -> None:
+        self.operand, self.codes, self.shape, self.ndim = operand, codes, tuple(shape), len(shape)
 
     def __getitem__(self, at: Any) -> Value:
-        return load(self.operand, var("own") + (at if isinstance(at, tuple) else (at,))[-1], self.code)
+        return self.all(at)[0]
+
+    def all(self, at: Any) -> tuple[Value, ...]:
+        """Every result of the stage at a place."""
+        place = var("own") + (at if isinstance(at, tuple) else (at,))[-1]
+        return tuple([load(self.operand + k, place, code) for k, code in enumerate(self.codes)])
 
 
 class Reads:
@@ -52,7 +57,8 @@ class Reads:
         self.params: list[str] = []
         self.values: list[int] = []
         self.codes: list[str] = []
-        self.stages: list[tuple[Staged, list[Any]]] = []
+        self.stages: list[tuple[Staged, list[Any], int]] = []      # with the operand of its first result
+        self.rows: list[tuple[str, int]] = []                      # type and length of every scratch row
         self.first_row = len(lowered.memories) + len(lowered.outs)
         self.key: list[Any] = []
         self.sources = self.of(lowered)
@@ -65,8 +71,9 @@ class Reads:
                 inside = self.of(r.producer)
                 for d in sorted(r.producer.folding.reduced - r.producer.folding.written) if r.producer.folding is not None else ():
                     self.number(f"{r.producer.name}.n{d}", r.producer.ranges[d])
-                made.append(Row(self.first_row + len(self.stages), r.code, [self.number(f"{r.name}.n{d}", n) for d, n in enumerate(r.sizes)]))
-                self.stages.append((r, inside))
+                made.append(Row(self.first_row + len(self.rows), r.producer.outs, [self.number(f"{r.name}.n{d}", n) for d, n in enumerate(r.sizes)]))
+                self.stages.append((r, inside, self.first_row + len(self.rows)))
+                self.rows += [(code, r.sizes[-1]) for code in r.producer.outs]
                 self.key.append((r.producer.key, r.producer.outs))
             elif isinstance(r, Memory):
                 kinds = r.classes()
@@ -103,17 +110,19 @@ def schedule_places(lowered: Lowered) -> Schedule:
     loop_ranges = tuple([tuple([kept[d] for d in loop.ranges]) for loop in loops])
     sizes = [loop.size for loop in loops]
     rows_inside = not along and not reads.stages and len(loops) > 2 and product(sizes[:-2]) >= ENOUGH_ROWS
-    form = (along, rows_inside)
-    inner = 1 if along or len(sizes) < 1 else product(sizes[-2:]) if rows_inside else sizes[-1]
+    looped = [d for d in kept if d not in folding.written]
+    lanes = not along and len(loops) > 0 and (not reads.stages or loop_ranges[-1][-1] == looped[-1])   # rows of stages are along the last range
+    form = (along, lanes, rows_inside)
+    inner = 1 if not lanes else product(sizes[-2:]) if rows_inside else sizes[-1]
     numel = product(sizes)
     writer = PlacesNest(lowered, reads, loop_ranges, form)
     count = product(ranges[d] for d in folding.reduced | folding.written)
-    work = inner * count + sum([stage_work(stage) for stage, _ in reads.stages])
+    work = inner * count + sum([stage_work(stage) for stage, _, _ in reads.stages])
     extent, grain = numel // inner, grain_of(work)
     values = [*reads.values, *sizes, *[ranges[d] for d in writer.counted], *([grain] if reads.stages else [])]
     key = ("places", lowered.key, tuple(reads.key), loop_ranges, form, lowered.outs)
     made, checked = writer.made(key)
-    temps = [Temp(stage.code, (-(-extent // grain), stage.sizes[-1])) for stage, _ in reads.stages]
+    temps = [Temp(code, (-(-extent // grain), width)) for code, width in reads.rows]
     cell = len(lowered.memories) + len(lowered.outs) + len(temps) if checked else -1
     numbers = tuple(range(len(lowered.memories) + len(lowered.outs) + len(temps) + checked))
     return Schedule((Launch(key, made, numbers, tuple(values), extent, grain, cell),), (*temps, *([Temp("i64", (1,))] if checked else [])))
@@ -138,9 +147,9 @@ _made: dict[tuple, bool] = {}      # by key: whether a nest checks indices, whic
 class PlacesNest:
     """Writes the nest, for one combination of types and form."""
 
-    def __init__(self, lowered: Lowered, reads: Reads, loops: tuple[tuple[int, ...], ...], form: tuple[bool, bool]) -> None:
+    def __init__(self, lowered: Lowered, reads: Reads, loops: tuple[tuple[int, ...], ...], form: tuple[bool, bool, bool]) -> None:
         self.lowered, self.reads, self.loops = lowered, reads, loops
-        self.along, self.rows_inside = form
+        self.along, self.has_lanes, self.rows_inside = form
         self.dims = [own[-1] for own in loops]
         folding = lowered.folding
         self.beside = sorted(folding.written - folding.reduced)      # kept ranges whose results are written out
@@ -162,7 +171,7 @@ class PlacesNest:
         sizes = [f"out.n{d}" for d in self.dims]
         params = [*reads.params, *sizes, *[f"{lowered.name}.n{d}" for d in self.counted], *(["grain"] if reads.stages else [])]
         item, position = var("i"), {}
-        lanes = [] if self.along or not self.dims else self.dims[-1:]
+        lanes = self.dims[-1:] if self.has_lanes else []
         outer = self.dims[: len(self.dims) - len(lanes) - self.rows_inside]
         for d in reversed(outer):
             n, first = var(f"out.n{d}"), d == outer[0]
@@ -179,7 +188,7 @@ class PlacesNest:
             body += self.line(lowered, reads.sources, position, frozenset(), lambda values: self.stores(values, row), self.beside)
         if self.rows_inside:
             body = [For("r", ZERO, var(sizes[-2]), tuple(body))]
-        temps = [stage.code for stage, _ in reads.stages] + (["i64"] if self.checks else [])
+        temps = [code for code, _ in reads.rows] + (["i64"] if self.checks else [])
         return Nest(lowered.name, operands(reads.codes, lowered.outs, temps), tuple(params), rows(*body))
 
     def stores(self, values: Sequence[Value], at: Value) -> list[Statement]:
@@ -192,17 +201,18 @@ class PlacesNest:
     def stages(self, position: Position) -> list[Statement]:
         """The rows that the reader needs here, computed into scratch memory."""
         made: list[Statement] = []
-        for number, (stage, sources) in enumerate(self.reads.stages):
-            producer, operand, x = stage.producer, self.reads.first_row + number, f"x{number}"
+        for number, (stage, sources, operand) in enumerate(self.reads.stages):
+            producer, x = stage.producer, f"x{number}"
             width = var(f"{stage.name}.n{len(stage.sizes) - 1}")
             kept = [d for d in range(len(producer.ranges)) if producer.folding is None or d not in producer.folding.reduced]
             if number == 0:
                 made.append(Local("own", idiv(var("begin"), var("grain")) * width))
             place = var("own") + var(x)
-            made += self.lane_loop(
-                producer, sources, position, kept[-1], x, width,
-                lambda values, operand=operand, place=place, code=stage.code: [Store(operand, place, cast(values[0], code))],
-            )  # fmt: skip
+
+            def store(values: Sequence[Value], first: int = operand, place: Value = place, codes: Sequence[str] = producer.outs) -> list[Statement]:
+                return [Store(first + k, place, cast(v, code)) for k, (v, code) in enumerate(zip(values, codes, strict=True))]
+
+            made += self.lane_loop(producer, sources, position, kept[-1], x, width, store)
         return made
 
     # Results along one range, on lanes ---------------------------------------------------------------------------------------
@@ -346,8 +356,8 @@ class PlacesNest:
         folding, d = lowered.folding, left[0]
         window = dict(folding.windows).get(d)
         bounds = (ZERO, self.size(lowered, d))
-        if window is not None and d not in whole:
-            bounds = window.bounds(self.at(lowered, {k: v for k, v in position.items() if k not in folding.reduced}), sources)
+        if window is not None and (d not in whole or d not in folding.written):
+            bounds = window.bounds(self.at(lowered, {k: v for k, v in position.items() if k not in folding.reduced}, whole), sources)
         elif d in folding.written:
             made: list[Statement] = []
             for t in range(int(lowered.ranges[d])):
@@ -365,7 +375,7 @@ class PlacesNest:
         values = lowered.body(at, sources)
         if values is None:
             return [], None, None
-        cell = len(self.reads.codes) + len(self.lowered.outs) + len(self.reads.stages)
+        cell = len(self.reads.codes) + len(self.lowered.outs) + len(self.reads.rows)
         checks: list[Statement] = [Check(condition, cell, shown) for condition, shown in at.checks]
         self.checks += checks
         index = values[1] if len(values) > 1 else None

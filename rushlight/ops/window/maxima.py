@@ -12,8 +12,8 @@ from functools import cached_property
 from typing import Any
 
 from rushlight import _C
-from rushlight.loops.expr import Value, and_, cast, const, ge, gt, idiv, load, lt, min_, ne, or_, select, var
-from rushlight.loops.lowered import At, Fold, Folding, Lowered, Memory, compute_code
+from rushlight.loops.expr import Value, and_, cast, const, eq, ge, gt, idiv, load, lt, min_, ne, or_, select, var
+from rushlight.loops.lowered import At, Fold, Folding, Lowered, Memory, Staged, compute_code
 from rushlight.loops.nest import Check, For, Local, Nest, Statement, Store, operands, rows
 from rushlight.op import Loops, find_op
 from rushlight.op.definition import KIND_PLANNED, OpDefinition
@@ -26,6 +26,7 @@ from .layout import ZERO, channels_last_strides, dense, in_order, is_channels_la
 from .ranges import WindowRange, window_ranges
 
 INDEX_CODE = {32: "i32", 64: "i64"}
+MANY = 9      # elements of a box past which its columns are worth a pass of their own
 BLOCK = 64    # channels one scatter handles
 
 
@@ -37,6 +38,17 @@ class LargestAt(Fold):
     def step(self, s: Any, acc: Any, x: Value, index: Value | None) -> Any:
         best, at = acc
         wins = or_(gt(x, best), ne(x, x)) if x.dtype[0] == "f" else gt(x, best)
+        return select(wins, x, best), select(wins, index, at)
+
+
+class LargestOfColumns(LargestAt):
+    """The same where columns come in order and rows do not: of equals the one with the lower position was first, of NaN the higher was last."""
+
+    def step(self, s: Any, acc: Any, x: Value, index: Value | None) -> Any:
+        best, at = acc
+        wins = or_(gt(x, best), and_(eq(x, best), lt(index, at)))
+        if x.dtype[0] == "f":
+            wins = or_(wins, and_(ne(x, x), or_(eq(best, best), gt(index, at))))
         return select(wins, x, best), select(wins, index, at)
 
 
@@ -66,7 +78,61 @@ class WindowMax(Loops):
         lead = input.ndim - len(axes)
         windows = window_ranges(axes, lead, 1)
         reads = (Memory("input", input.dtype.code, tuple(input.shape), input.stride()), *[n for w in windows for n in w.numbers()])
+        irregular = windows[-1].adaptive or not windows[-1].written
+        if irregular and len(axes) > 1 and not is_channels_last(input, len(axes)) and product(w.taps for w in windows) >= MANY and input.shape[-1] >= 8:
+            return in_two_stages(self.spec.name, input, axes, index)
         return window_maxima(self.spec.name, input, windows, reads, index)
+
+
+def in_two_stages(name: str, input: Any, axes: Sequence[Any], index: str) -> Lowered:
+    """The best of every column of a box's rows first, then the best column of each window."""
+    code, lead, width = input.dtype.code, input.ndim - len(axes), input.shape[-1]
+    compute = compute_code(code)
+    row_shape = (*input.shape[:lead], *[axis.out for axis in axes[:-1]], width)
+    shape, column = (*row_shape[:-1], axes[-1].out), len(row_shape) - 1
+    outer = [WindowRange(axis, d, lead + d, len(row_shape) + d, 1 + 6 * d, False) for d, axis in enumerate(axes[:-1])]
+
+    def rows_before(at: At, sources: Sequence[Any], steps: Sequence[Value]) -> Value:
+        flat = ZERO
+        for w, n, step in zip(outer, sources[0].shape[lead:], steps, strict=False):
+            flat = flat * n + w.start(at, sources) + step
+        return cast(flat * sources[0].shape[-1], index) + cast(at[column], index)
+
+    def body(at: At, sources: Sequence[Any]) -> tuple[Value, Value]:
+        steps = [at[w.tap] * w.step(sources) for w in outer]
+        places = [w.start(at, sources) + step for w, step in zip(outer, steps, strict=True)]
+        return cast(sources[0][(*at[:lead], *places, at[column])], compute), rows_before(at, sources, steps)
+
+    def start(at: At, sources: Sequence[Any]) -> tuple[Value, Value]:
+        steps = [w.bounds(at, sources)[0] * w.step(sources) for w in outer]
+        return const(lowest(compute), compute), rows_before(at, sources, steps)
+
+    taps, windows = frozenset([w.tap for w in outer]), tuple([w.window() for w in outer])
+    folding = Folding(LargestAt(), compute, taps, windows=windows, start=start, result=lambda at, sources, accs: tuple(accs))
+    reads = (Memory("input", code, tuple(input.shape), input.stride()), *[n for w in outer for n in w.numbers()])
+    key = ("columns", index, lead, tuple([w.key for w in outer]))
+    ranges = (*row_shape, *[w.taps for w in outer])
+    through = frozenset(range(lead))
+    inside = Lowered("columns", key, ranges, row_shape, (compute, index), reads, body, aligned=False, folding=folding, through=through)
+    last = WindowRange(axes[-1], len(axes) - 1, column, len(shape), 1, True)
+
+    def best(at: At, sources: Sequence[Any]) -> tuple[Value, ...]:
+        return sources[0].all(last.place(at, sources))
+
+    def first(at: At, sources: Sequence[Any]) -> tuple[Value, ...]:
+        """The first column, its best element not looked at yet."""
+        inside = last.start(at, sources) + last.bounds(at, sources)[0] * last.step(sources)
+        return const(lowest(compute), compute), sources[0].all(inside)[1]
+
+    folding = Folding(
+        LargestOfColumns(), compute, frozenset((last.tap,)), windows=(last.window(),), written=frozenset([last.tap] if last.written else ()), start=first,
+        result=lambda at, sources, accs: tuple(accs),
+    )  # fmt: skip
+    stage = Staged("rows", compute, row_shape, row_shape, producer=inside)
+    return Lowered(
+        name, (name, "columns", index, lead, last.key), (*shape, last.taps), shape, (code, index), (stage, *last.numbers()), best, aligned=False, folding=folding,
+        through=through,
+    )  # fmt: skip
 
 
 def window_maxima(name: str, input: Any, windows: Sequence[WindowRange], reads: Sequence[Any], index: str) -> Lowered:

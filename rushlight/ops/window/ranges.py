@@ -1,7 +1,7 @@
 """Windows as folded ranges: which taps of a window lie inside the input, by arithmetic on positions.
 
 Enters: an axis of a pool and where its numbers are among a body's sources. Leaves: what a Lowered says of such a range: its size, the
-numbers it needs, the place of a tap, the taps that lie inside, and where all of them do. Refuses: flipped axes and tables.
+numbers it needs, the place of a tap, the taps that lie inside, and where all of them do. Refuses: flipped axes and weights.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from rushlight.loops.expr import Value, const, ge, idiv, le, max_, min_
-from rushlight.loops.lowered import ONE, ZERO, At, Number, Window
+from rushlight.loops.lowered import ONE, ZERO, At, Number, Table, Window
 
-from .axes import ADAPTIVE, Axis
+from .axes import ADAPTIVE, Axis, integers, table_of
 
 WRITTEN = 8    # taps of a window that may be written out one by one
 
@@ -39,9 +39,17 @@ class WindowRange:
         axis = self.axis
         return (self.adaptive, (int(axis.b), int(axis.d)) if self.fixed else None, int(axis.a) if self.written else None)
 
-    def numbers(self) -> list[Number]:
-        """What the body needs besides: the sizes of both sides, then kernel, stride, padding and dilation."""
+    def numbers(self) -> list[Number | Table]:
+        """What the body needs besides: the sizes of both sides, then kernel, stride, padding and dilation; or where windows start and end.
+
+        Six reads, whatever they are: divisions take longer than looking up what is shorter than a row.
+        """
         axis = self.axis
+        if self.adaptive:
+            found = table_of(axis)
+            ends = [s + n for s, n in zip(found.starts, found.counts, strict=True)]
+            tables = [Table(f"{label}{self.d}", "i64", (axis.out,), (1,), values=integers(v)) for label, v in (("starts", found.starts), ("ends", ends))]
+            return [*tables, *[Number(f"unused{self.d}.{k}", "i64", 0) for k in range(4)]]
         given = (axis.size, axis.out, axis.a, axis.b, axis.c, axis.d)
         return [Number(f"{label}{self.d}", "i64", n) for label, n in zip(("size", "out", "kernel", "stride", "padding", "dilation"), given, strict=True)]
 
@@ -54,8 +62,10 @@ class WindowRange:
 
     def start(self, at: At, sources: Sequence[Any]) -> Value:
         """Where the window's first tap would be."""
-        size, out, _, stride, padding, _ = self.values(sources)
-        return idiv(at[self.out] * size, out) if self.adaptive else at[self.out] * stride - padding
+        if self.adaptive:
+            return sources[self.first][at[self.out]]
+        _, _, _, stride, padding, _ = self.values(sources)
+        return at[self.out] * stride - padding
 
     def step(self, sources: Sequence[Any]) -> Value:
         """The distance of its taps."""
@@ -67,10 +77,12 @@ class WindowRange:
 
     def bounds(self, at: At, sources: Sequence[Any]) -> tuple[Value, Value]:
         """The taps inside the input."""
-        size, out, kernel, _, _, dilation = self.values(sources)
         start = self.start(at, sources)
         if self.adaptive:
-            return ZERO, idiv((at[self.out] + ONE) * size + out - ONE, out) - start
+            return ZERO, sources[self.first + 1][at[self.out]] - start
+        size, _, kernel, _, _, dilation = self.values(sources)
+        if self.tap in at.whole:
+            return ZERO, kernel
         first = idiv(max_(dilation - ONE - start, ZERO), dilation)
         return first, max_(min_(kernel, idiv(max_(size - ONE - start + dilation, ZERO), dilation)), first)
 

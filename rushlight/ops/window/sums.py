@@ -172,7 +172,7 @@ class SumRange:
             low, high, padding = self.regular.low, self.regular.high, self.regular.padding
         elif self.pattern is not None:
             low, high = self.pattern.low, self.pattern.high
-        return [*made, *[Number(f"{label}{self.d}", "i64", n) for label, n in (("low", low), ("high", high), ("padding", padding))]]
+        return [*made, *[Number(f"{label}{self.d}", "i64", n) for label, n in (("low", low), ("high", high), ("padding", padding), ("taps", self.taps))]]
 
     def listed(self, label: str, code: str, values: Sequence[Any]) -> Table:
         """A table with a number for every output position."""
@@ -225,7 +225,7 @@ class SumRange:
             return []
 
         def bounds(at: At, sources: Sequence[Any]) -> tuple[Value, Value]:
-            return ZERO, sources[self.first + 1][self.here(at)]
+            return ZERO, sources[self.first + 6].value if self.tap in at.whole else sources[self.first + 1][self.here(at)]
 
         def whole(at: At, sources: Sequence[Any]) -> Value:
             return ge(at[self.out], sources[self.first + 3].value) & lt(at[self.out], sources[self.first + 4].value)
@@ -318,7 +318,7 @@ def in_two_stages(input: Any, axes: Sequence[Axis], shape: Sequence[int]) -> Low
     reads = [stage, *last.reads(1)]
     for r in again:
         if r.table.divisors is not None:
-            r.first = len(reads) - 2
+            r.first = len(reads) - 2     # where `divisor` looks
             reads.append(r.listed("shares", number_code(compute), r.table.divisors))
     return fold_of("_window_sum", [last], shape, lead, code, compute, reads, lambda at, sources: (*at[: len(shape) - 1], last.place(at, sources)), [*again, last])
 
