@@ -12,10 +12,10 @@ from ..base.settings import must_fill_memory
 from ..base.shape import INTS, contiguous_format, preserve_format, strided
 from ..devices import default_device
 from ..loops import expr
-from ..loops.nest import Nest, Store, operands, rows
+from ..loops.lowered import At, Lowered, Number
 from ..op import Composite, find_op
-from ..op.factory import OPTIONS, Factory, check_options, check_sizes, fresh, marker, marking_steps, scalar_bytes
-from ..op.pointwise import compile_for
+from ..op.factory import OPTIONS, Factory, check_options, check_sizes, fresh, marker, marking_steps
+from ..op.pack import lowered_steps
 from .copy import strides_for
 
 
@@ -135,28 +135,20 @@ def whole(n: Any) -> Any:
 _sequence_kernels: dict[tuple, Any] = {}
 
 
-def _sequence_plan(name: str, count: int, dtype: Any, device: Any, compute: str, element: Any, numbers: list[Any]) -> Any:
-    """A plan filling element i with element(i as `compute`, the numbers); numbers travel as parameters if they are integers, else as run-time constants."""
+def _sequence_plan(name: str, count: int, dtype: Any, device: Any, compute: str, element: Any, numbers: list[Any], counts: tuple = ()) -> Any:
+    """A plan filling element i with element(i, the numbers as `compute`, the counts), all of them given when it runs."""
+    slots: list[tuple] = [("new", dtype, (count,), None, -1, 0)]
     if device.type == "meta":     # before the numbers, which may be symbolic, are looked at
-        return _C.Plan(0, device, [("new", dtype, (count,), None, -1, 0)], [])
-    index = expr.var("i")
-    if compute == "i64":
-        names = tuple([f"number{k}" for k in range(len(numbers))])
-        key = (name, dtype.code, device.type)
-        kernel = _sequence_kernels.get(key)
-        if kernel is None:
-            value = expr.cast(element(index, *map(expr.var, names)), dtype.code)
-            made = compile_for(device, Nest(name, operands([], [dtype.code]), names, rows(Store(0, index, value), vector=True)))
-            kernel = _sequence_kernels[key] = made if isinstance(made, int) else ("handle", made)
-        return _C.Plan(0, device, [("new", dtype, (count,), None, -1, 0)], [(kernel, [0], numbers, count, 16384, -1)])
-    loads = [expr.load(0, expr.const(k, "i64"), compute) for k in range(len(numbers))]
-    value = expr.cast(element(index, *loads), dtype.code)
-    nest = Nest(name, operands([compute], [dtype.code]), (), rows(Store(1, index, value), vector=True))
-    kernel = compile_for(device, nest)
-    by_code = {"i64": _C.int64, "f64": _C.float64, "f32": _C.float32, "c128": _C.complex128}
-    constants = b"".join(scalar_bytes(n, by_code[compute]) for n in numbers)
-    step = (kernel if isinstance(kernel, int) or kernel is None else ("handle", kernel), [(-1, 0), 0], [], count, 16384, -1, constants)
-    return _C.Plan(0, device, [("new", dtype, (count,), None, -1, 0)], [step] if kernel is not None else [])
+        return _C.Plan(0, device, slots, [])
+    whole = {"i64": int, "c128": complex}.get(compute, float)
+    given = [Number(f"number{k}", compute, n if isinstance(n, _C.Extent) else whole(n)) for k, n in enumerate(numbers)]
+    given += [Number(f"count{k}", "i64", n) for k, n in enumerate(counts)]
+
+    def body(at: At, sources: Any) -> tuple:
+        return (element(at[0] if at else expr.const(0, "i64"), *[s.value for s in sources]),)
+
+    made = Lowered(name, (name, compute), (count,), (count,), (dtype.code,), tuple(given), body, aligned=False)
+    return _C.Plan(0, device, slots, lowered_steps(made, device, _sequence_kernels, slots))
 
 
 class Arange(Factory):
@@ -242,20 +234,20 @@ class Linspace(Factory):
         real = "f64" if compute == "c128" else compute
         step = (end - start) / (steps - 1) if steps > 1 else 0
 
-        def element(i, a, b, gap):
+        def element(i, a, b, gap, last, half):
             # The second half counts back from the end, so that both ends are exact.
             ahead = expr.cast(expr.cast(i, real), compute)
-            behind = expr.cast(expr.cast(expr.const(steps - 1, "i64") - i, real), compute)
+            behind = expr.cast(expr.cast(last - i, real), compute)
             if compute == "c128":
                 forward, back = a + gap * ahead, b - gap * behind
             else:
                 forward, back = expr.fma(gap, ahead, a), expr.fma(-gap, behind, b)
-            first = expr.lt(i, expr.const(max(steps // 2, 1), "i64"))
+            first = expr.lt(i, half)
             if compute != "c128":
                 return expr.select(first, forward, back)
             return expr.complex_(expr.select(first, expr.real(forward), expr.real(back)), expr.select(first, expr.imag(forward), expr.imag(back)))
 
-        return _sequence_plan("linspace", steps, dtype, device, compute, element, [start, end, step])
+        return _sequence_plan("linspace", steps, dtype, device, compute, element, [start, end, step], (steps - 1, max(steps // 2, 1)))
 
 
 class Logspace(Composite):

@@ -223,29 +223,37 @@ class PlacesNest:
         """Loops over results: those with whole windows in vectors, the others one by one."""
         here = {**position, dim: var(name)}
 
-        def line(whole: frozenset[int]) -> tuple[Statement, ...]:
-            return tuple(self.line(lowered, sources, here, whole, store, beside))
+        def line(whole: frozenset[int], phases: Sequence[int] | None = None) -> tuple[Statement, ...]:
+            return tuple(self.line(lowered, sources, here, whole, store, beside, phases))
+
+        def vectors(start: Value, stop: Value, whole: frozenset[int]) -> list[For]:
+            """Results in vectors. Those beside each other are stored lane by lane, which short sums are not worth."""
+            if beside and not self.is_written_out(lowered, whole):
+                return [For(name, start, stop, line(whole, (k,)), vector=not self.checks) for k in range(int(lowered.ranges[beside[0]]))]
+            return [For(name, start, stop, line(whole), vector=not self.checks and not beside)]
 
         windows = dict(lowered.folding.windows) if lowered.folding else {}
         at = self.at(lowered, here)
         moving = [d for d, w in windows.items() if any(depends(v, name) for v in w.bounds(at, sources))]
         if not moving:
-            body = line(frozenset())
-            return [For(name, ZERO, stop, body, vector=not self.checks and not beside)]
+            return [*vectors(ZERO, stop, frozenset())]
         if any(windows[d].whole is None for d in moving):
             return [For(name, ZERO, stop, line(frozenset()))]
         low, high = f"{name}.low", f"{name}.high"
         first, past = self.stretch([windows[d].whole(at, sources) for d in moving], name, stop)
         return [
             Local(low, min_(max_(first, ZERO), stop)), Local(high, max_(min_(past, stop), var(low))),
-            For(name, ZERO, var(low), line(frozenset())), For(name, var(low), var(high), line(frozenset(moving)), vector=not self.checks and not beside),
+            For(name, ZERO, var(low), line(frozenset())), *vectors(var(low), var(high), frozenset(moving)),
             For(name, var(high), stop, line(frozenset())),
         ]  # fmt: skip
 
-    def line(self, lowered: Lowered, sources: list[Any], here: Position, whole: frozenset[int], store: Callable, beside: Sequence[int]) -> list[Statement]:
+    def line(
+        self, lowered: Lowered, sources: list[Any], here: Position, whole: frozenset[int], store: Callable, beside: Sequence[int],
+        phases: Sequence[int] | None = None,
+    ) -> list[Statement]:  # fmt: skip
         """One result, or those beside each other at one position."""
         made: list[Statement] = []
-        for self.phase in range(int(lowered.ranges[beside[0]]) if beside else 1):
+        for self.phase in phases or range(int(lowered.ranges[beside[0]]) if beside else 1):
             own = {**here, beside[0]: const(self.phase, "i64")} if beside else here
             folded, accs = self.folded(lowered, sources, own, whole, self.along and lowered is self.lowered)
             made += [*folded, *store(self.results(lowered, sources, own, accs, whole))]
@@ -264,8 +272,8 @@ class PlacesNest:
                 past = past if node.attr else ZERO
                 continue
             test = test_of(node, name)
-            if test is None:
-                raise NotLowerable(f"{self.lowered.name}: where windows are whole must follow from comparisons of the position")
+            if test is None:       # as where the distance of windows is a number of the call
+                return ZERO, ZERO
             if test.step == 0:
                 past = select(node, past, ZERO)
             elif test.holds:
@@ -312,14 +320,18 @@ class PlacesNest:
             at = self.at(lowered, position)
             return [], list(lowered.body(at, sources))
         at = self.at(lowered, position)
-        windows = dict(folding.windows)
-        if all(d in folding.written and (d in whole or d not in windows) for d in folding.reduced):
+        if self.is_written_out(lowered, whole):
             return self.written_out(lowered, sources, position, whole)
         init = list(folding.start(at, sources)) if folding.start else list(folding.fold.init(scalars, folding.compute))
         accs = [self.named("acc") for _ in init]
         now = [var(a, v.dtype) for a, v in zip(accs, init, strict=True)]
         body = self.level(lowered, sources, position, sorted(folding.reduced), whole, now, along)
         return [*[Local(a, v) for a, v in zip(accs, init, strict=True)], *body], now
+
+    def is_written_out(self, lowered: Lowered, whole: frozenset[int]) -> bool:
+        """Whether no folded range is a loop."""
+        folding, windows = lowered.folding, dict(lowered.folding.windows)
+        return all(d in folding.written and (d in whole or d not in windows) for d in folding.reduced)
 
     def written_out(self, lowered: Lowered, sources: list[Any], position: Position, whole: frozenset[int]) -> tuple[list[Statement], list[Value]]:
         """All steps one after another; without loops there is nothing to name but the accumulators between them."""

@@ -7,69 +7,74 @@ libraries compute them. Refuses: gradients; bytes have none.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Any
 
-from rushlight import _C
-from rushlight.loops.expr import cast, const, idiv, irem, load, max_, min_, shl, shr, var
-from rushlight.loops.nest import Assign, For, Local, Nest, Store, operands, rows
-from rushlight.op.definition import KIND_PLANNED, OpDefinition
-from rushlight.op.indexed import contiguous_strides
+from rushlight.loops.expr import Value, cast, const, max_, min_, shl, shr
+from rushlight.loops.lowered import ZERO, At, Fold, Folding, Lowered, Memory, Number, Table, Window
+from rushlight.op import Loops, find_op
 from rushlight.op.memory import check_memory
-from rushlight.op.pointwise import compile_for
-from rushlight.op.reduction import GRAIN, as_step, product
 
-from .axes import Constants, Table, integers, table_of, unpack
-from .layout import ZERO, channels_last_strides, dense, is_channels_last, is_dense
+from .axes import Table as Windows, integers, table_of, unpack
+from .layout import channels_last_strides, dense, is_channels_last, is_dense
 
 MOST_BITS = 22
 
 
-class WindowBytes(OpDefinition):
+class Rounded(Fold):
+    """A sum of products of integers that starts at half of a whole one."""
+
+    def merge(self, s: Any, a: Any, b: Any) -> Any:
+        return (a[0] + b[0],)
+
+
+class WindowBytes(Loops):
     """Weighted sums along `dim`, counted from the end, of a uint8 tensor."""
 
     schema = "_window_bytes(Tensor input, int dim, int[] axes) -> Tensor"
     function = method = out = False
     batch = "leading"
     differentiable = False
-    kind = KIND_PLANNED
-
-    @cached_property
-    def kernels(self) -> dict[tuple, Any]:
-        return {}
 
     def run(self, input: Any, dim: int, axes: Sequence[int]) -> Any:
         """Inputs in another memory order are copied first."""
-        input = dense(input, input.ndim - 2)
-        return self.plan((input, dim, axes))(input)
+        return find_op("_window_bytes")(dense(input, input.ndim - 2), dim, axes)
 
-    def plan(self, args: tuple) -> Any:
-        input, dim, (axis,) = args[0], args[1], unpack(args[2])
-        spatial, device = input.ndim - 2, input.device
-        if not is_dense(input, spatial):
-            return None
-        dim += input.ndim
+    def reads_as_it_lies(self, args: tuple) -> bool:
+        return is_dense(args[0], args[0].ndim - 2)
+
+    def lower(self, args: tuple) -> Lowered:
+        input, dim, (axis,) = args[0], args[1] + args[0].ndim, unpack(args[2])
         shape = (*input.shape[:dim], axis.target, *input.shape[dim + 1 :])
-        channels = is_channels_last(input, spatial)
-        strides = channels_last_strides(shape) if channels else contiguous_strides(shape)
-        slots = [("new", input.dtype, shape, strides if channels else None, 0, 0)]
-        if device.type == "meta" or 0 in shape:
-            return _C.Plan(1, device, slots, [])
-        kernel = self.kernels.get(device.type)
-        if kernel is None:
-            kernel = self.kernels[device.type] = as_step(compile_for(device, bytes_nest()))
-        check_memory(shape, input.dtype, device)   # before tables of these lengths
-        table, constants = table_of(axis), Constants()
+        check_memory(shape, input.dtype, input.device)   # before tables of these lengths
+        table = table_of(axis)
         weights, bits = whole_weights(table)
-        places = [constants.add(integers([*table.starts, *table.counts])), constants.add(integers(weights))]
-        inner = strides[dim]
-        params = [axis.target, axis.source, max(1, table.taps), inner, bits]
-        extent = product(shape) // inner
-        step = (kernel, [0, *places, 1], params, extent, max(1, GRAIN // (inner * max(1, table.taps))), -1, bytes(constants.data))
-        return _C.Plan(1, device, slots, [step])
+        tap, taps, target = len(shape), max(1, table.taps), axis.target
+        tables = [Table(label, "i64", (target,), (1,), values=integers(v)) for label, v in (("starts", table.starts), ("counts", table.counts))]
+        tables.append(Table("weights", "i64", (target, taps), (taps, 1), values=integers(weights)))
+        reads = (Memory("input", "u8", tuple(input.shape), input.stride()), *tables, Number("bits", "i64", bits))
+
+        def body(at: At, sources: Sequence[Any]) -> tuple[Value]:
+            x = sources[0][(*at[:dim], sources[1][at[dim]] + at[tap], *at[dim + 1 : tap])]
+            return (cast(x, "i32") * cast(sources[3][at[dim], at[tap]], "i32"),)
+
+        def bounds(at: At, sources: Sequence[Any]) -> tuple[Value, Value]:
+            return ZERO, sources[2][at[dim]]
+
+        def start(at: At, sources: Sequence[Any]) -> tuple[Value]:
+            return (shr(shl(const(1, "i32"), cast(sources[4].value, "i32")), const(1, "i32")),)
+
+        def result(at: At, sources: Sequence[Any], accs: Sequence[Value]) -> tuple[Value]:
+            return (max_(min_(shr(accs[0], cast(sources[4].value, "i32")), const(255, "i32")), const(0, "i32")),)
+
+        folding = Folding(Rounded(), "i32", frozenset((tap,)), windows=((tap, Window(bounds)),), start=start, result=result)
+        channels = is_channels_last(input, input.ndim - 2)
+        return Lowered(
+            self.spec.name, (self.spec.name, dim), (*shape, taps), shape, ("u8",), reads, body, aligned=False, folding=folding,
+            through=frozenset(range(len(shape))) - {dim}, layout=channels_last_strides(shape) if channels else None,
+        )  # fmt: skip
 
 
-def whole_weights(table: Table) -> tuple[list[int], int]:
+def whole_weights(table: Windows) -> tuple[list[int], int]:
     """Weights as integers of at most 16 bits, and how many of them are behind the point."""
     largest = max((w for own in table.weights for w in own), default=1.0)
     bits = 0
@@ -80,23 +85,3 @@ def whole_weights(table: Table) -> tuple[list[int], int]:
         padded = own + [0.0] * (table.taps - len(own))
         scaled += [int(w * (1 << bits) + (0.5 if w >= 0 else -0.5)) for w in padded]
     return scaled, bits
-
-
-def bytes_nest() -> Nest:
-    """Rows are positions along the dim; what lies behind it in memory is on lanes."""
-    inner, bits = var("inner"), cast(var("bits"), "i32")
-    at, outer = var("at"), var("outer")
-    x = cast(load(0, (outer * var("source") + var("first") + var("k")) * inner + var("j"), "u8"), "i32")
-    weight = cast(load(2, at * var("taps") + var("k"), "i64"), "i32")
-    total = var("acc", "i32")
-    result = max_(min_(shr(total, bits), const(255, "i32")), const(0, "i32"))
-    lanes = For("j", ZERO, inner, (
-        Local("acc", shr(shl(const(1, "i32"), bits), const(1, "i32"))),
-        For("k", ZERO, var("count"), (Assign("acc", total + x * weight),)),
-        Store(3, var("i") * inner + var("j"), cast(result, "u8")),
-    ), vector=True)  # fmt: skip
-    head = [
-        Local("at", irem(var("i"), var("target"))), Local("outer", idiv(var("i"), var("target"))),
-        Local("first", load(1, at, "i64")), Local("count", load(1, var("target") + at, "i64")),
-    ]  # fmt: skip
-    return Nest("window_bytes", operands(["u8", "i64", "i64"], ["u8"]), ("target", "source", "taps", "inner", "bits"), rows(*head, lanes))
