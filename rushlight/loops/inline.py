@@ -10,7 +10,7 @@ those of the two ops one after the other, but for the order in which a fold adds
     pointwise       view                      the view's rule applied to every operand; positions worked out where it has no strides
     view            anything                  the same elements, read where the view finds them
     any body        gather, scatter           computed at the places that are read
-    fold            pointwise, same shape     an epilogue: where the result would be stored
+    fold, windows   pointwise, same shape     an epilogue: where the result would be stored
 """
 
 from __future__ import annotations
@@ -19,12 +19,29 @@ from collections.abc import Sequence
 from typing import Any
 
 from .expr import Value, cast, idiv, irem
-from .lowered import HERE, At, Computed, Folding, Given, Lowered, Memory, NotLowerable, Number, Scatter, TwoPass, Window
+from .lowered import (
+    HERE,
+    At,
+    Computed,
+    Folding,
+    Given,
+    Lowered,
+    Memory,
+    NotLowerable,
+    Number,
+    Scatter,
+    Staged,
+    Table,
+    TwoPass,
+    Window,
+)
 
 
 def inline(consumer: Lowered, operand: int, producer: Lowered) -> Lowered:
     """`consumer` with its read number `operand` computed by `producer` instead of loaded."""
     read = consumer.reads[operand]
+    if isinstance(read, (Staged, Table)):
+        raise NotLowerable(f"{consumer.name}: read {operand} is its own, not a tensor it is given")
     if not isinstance(read, Memory) or read.code != producer.outs[0] or len(producer.outs) != 1:
         raise NotLowerable(f"{consumer.name}: read {operand} is no result of {producer.name}")
     if producer.walk is not None or producer.scatter is not None:
@@ -203,6 +220,8 @@ def unravel(place: Value, sizes: Sequence[Value]) -> list[Value]:
 def with_epilogue(consumer: Lowered, operand: int, producer: Lowered) -> Lowered:
     """A pointwise consumer computed where the fold's result would be stored."""
     plain = consumer.aligned and consumer.folding is None and consumer.walk is None and consumer.scatter is None and consumer.view is None
+    kept = len(producer.ranges) - len(producer.folding.reduced)
+    plain = plain and len(producer.shape) in (len(producer.ranges), kept)      # else results lie beside each other in one position
     if not plain or tuple(consumer.ranges) != tuple(producer.shape):
         raise NotLowerable(f"{consumer.name}: behind the fold {producer.name} only a pointwise op over the same shape takes no further loop")
     folding, ranges = producer.folding, producer.ranges

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from .expr import Value, call, cast, var
-from .lowered import At, Elements, Given, Lowered, Memory, number_value
+from .lowered import ZERO, At, Elements, Given, Lowered, Memory, Staged, Table, number_value
 from .text import show
 from .vocabulary import Scalars
 
@@ -37,7 +37,16 @@ def show_lowered(lowered: Lowered) -> str:
     sources, lines = [], [f"{lowered.name} over {sized(lowered.ranges)} to {', '.join(lowered.outs)} {sized(lowered.shape)}" + (", aligned" if lowered.aligned else "")]
     operand = 0
     for r in lowered.reads:
-        if isinstance(r, Memory):
+        if isinstance(r, Staged):
+            sources.append(Shown(operand, r.name, r.code, r.classes()))
+            sources[-1].all = lambda at, k=operand, outs=r.producer.outs: tuple([call(f"x{k}.{n}", at, dtype=code) for n, code in enumerate(outs)])
+            lines += [f"  x{operand} = {r.name}: rows of", *[f"    {line}" for line in show_lowered(r.producer).splitlines()]]
+            operand += 1
+        elif isinstance(r, Table):
+            sources.append(Shown(operand, r.name, r.code, r.classes()))
+            lines.append(f"  x{operand} = {r.name}: {r.code} {sized(r.sizes)}, a table")
+            operand += 1
+        elif isinstance(r, Memory):
             dims = r.dims if r.dims is not None else None
             sources.append(Shown(operand, r.name, r.code, r.classes(), dims))
             along = "" if dims is None else f", dims {list(dims)}"
@@ -53,23 +62,34 @@ def show_lowered(lowered: Lowered) -> str:
         lines += [f"  at {', '.join(map(str, place))} of out, in order along {sorted(lowered.scatter.serial)}"]
     elif lowered.body is not None:
         made = lowered.body(position, sources)
-        lines += listed("element" if lowered.folding or lowered.walk else "result", made)
+        lines += listed("element" if lowered.folding or lowered.walk else "result", made[:1] if lowered.folding else made)
         if lowered.folding is not None:
-            lines += shown_fold(lowered, made[0])
+            lines += listed("index", made[1:]) if len(made) > 1 else []
+            lines += shown_fold(lowered, position, sources)
         if lowered.walk is not None:
             lines.append(f"  walked along i{lowered.walk.dim}")
+    for p in lowered.pieces or ():
+        lines.append(f"  box of x{p.memory}: {sized(p.sizes)} at {sized(p.start)}, strides {list(p.strides)}" + (f", backwards along {sorted(p.backwards)}" if p.backwards else ""))
+    if lowered.layout is not None:
+        lines.append(f"  results with strides {list(lowered.layout)}")
     lines += [f"  check {condition}" for condition, _ in position.checks]
     return "\n".join(lines)
 
 
-def shown_fold(lowered: Lowered, element: Value) -> list[str]:
+def shown_fold(lowered: Lowered, position: At, sources: list[Any]) -> list[str]:
     """What becomes of the elements."""
     folding = lowered.folding
-    init = list(folding.fold.init(scalars, folding.compute))
-    lines = [f"  folded over {', '.join(f'i{d}' for d in sorted(folding.reduced))} in {folding.compute}, from {', '.join(map(str, init))}"]
+    here = At(i if d not in folding.reduced else ZERO for d, i in enumerate(position))
+    here.checks = position.checks
+    init = list(folding.start(here, sources) if folding.start else folding.fold.init(scalars, folding.compute))
+    folded = ", ".join(f"i{d}" + (" (written out)" if d in folding.written else "") for d in sorted(folding.reduced))
+    lines = [f"  folded over {folded} in {folding.compute}, from {', '.join(map(str, init))}"]
+    for d, window in folding.windows:
+        lines += listed(f"i{d} from, to", window.bounds(here, sources))
+        lines += listed(f"i{d} is whole where", [window.whole(here, sources)]) if window.whole is not None else []
     accs = [var(f"acc{k}", v.dtype) for k, v in enumerate(init)]
-    done = folding.fold.finish(scalars, accs, var("count"))
-    return lines + listed("finish", done if isinstance(done, tuple) else (done,)) + (["  then an epilogue"] if folding.epilogue else [])
+    done = folding.result(here, sources, accs) if folding.result else folding.fold.finish(scalars, accs, var("count"))
+    return lines + listed("finish", done if isinstance(done, (tuple, list)) else (done,)) + (["  then an epilogue"] if folding.epilogue else [])
 
 
 def listed(label: str, values: Any) -> list[str]:

@@ -14,12 +14,11 @@ from ..base.promotion import result_type_of
 from ..loops.expr import Value, add, cast, const, div, idiv, load, max_, ne, sqrt, var
 from ..loops.lowered import Fold, Folding, Lowered, Memory, Number
 from ..loops.nest import For, Nest, Statement, Store, operands, reduction, rows
-from ..op import Composite, OpDefinition, find_op
+from ..op import Composite, Loops, OpDefinition, find_op
 from ..op.batching import expanded, wrapped
 from ..op.definition import KIND_PLANNED
 from ..op.indexed import number
 from ..op.levels import readable
-from ..op.pack import lowered_steps
 from ..op.pointwise import compile_for, scalars
 from ..op.reduction import GRAIN, as_step
 from .matmul import broadcast_batch
@@ -109,22 +108,16 @@ class _Distances(OpDefinition):
         return kernels[key], values
 
 
-class SetDistances(_Distances):
+class SetDistances(Loops):
     """[B, P, R]: distances of dense sets of points [B, P, M] and [B, R, M]."""
 
     schema = "_set_distances(Tensor x1, Tensor x2, float p) -> Tensor"
+    function = method = out = differentiable = False
 
     def vmap(self, level: Any, overload: Any, args: tuple) -> Any:
         """Examples are more sets."""
         x1, x2 = (expanded(t, level).flatten(0, 1).contiguous() for t in args[:2])
         return wrapped(overload.call(x1, x2, args[2]).unflatten(0, (level.batch_size, -1)), level)
-
-    def plan(self, args: tuple) -> Any:
-        x1 = args[0]
-        lowered = self.lower(args)
-        slots = [("new", x1.dtype, lowered.shape, None, -1, 0)]
-        steps = [] if x1.device.type == "meta" else lowered_steps(lowered, x1.device, self.__dict__.setdefault("kernels", {}), slots)
-        return _C.Plan(2, x1.device, slots, steps)
 
     def lower(self, args: tuple) -> Lowered:
         x1, x2, p = args

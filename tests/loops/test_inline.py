@@ -10,8 +10,10 @@ from rushlight.codegen import schedule as schedules
 from rushlight.fake import FakeTensorMode, ShapeEnv
 from rushlight.loops.inline import inline
 from rushlight.loops.lowered import NotLowerable
+from rushlight.loops.show_lowered import show_lowered
 from rushlight.op import ops
 from rushlight.op.pack import BY_CODE, lowered_steps
+from rushlight.ops.window.axes import ADAPTIVE, AVERAGE, POOL, Axis, pack
 
 FLOATS = (R.float32, R.float64, R.bfloat16)
 
@@ -236,3 +238,64 @@ def test_stages_print_themselves(monkeypatch, capfd):
     text = capfd.readouterr().err
     assert "sum over [4, 5] to f32 [4]" in text and "folded over i1" in text
     assert "extent 4" in text and "nest sum_rows" in text
+
+
+def test_a_gather_inside_a_fold():
+    x, index = R.randn(50, 40), R.randint(0, 50, (7,))
+    rows, chosen = x.index_select(0, index), lowered("index_select", x, 0, index)
+    close(run(inline(lowered("sum", rows, dim=(1,)), 0, chosen), x, index), rows.sum(1))
+    close(run(inline(lowered("sum", rows, dim=(0,)), 0, chosen), x, index), rows.sum(0))
+    same(run(inline(lowered("argmax", rows, 1), 0, chosen), x, index), rows.argmax(1))
+    same(run(inline(lowered("amax", rows, (0, 1)), 0, chosen), x, index), rows.amax((0, 1)))
+    with pytest.raises(IndexError, match="77 is out of bounds"):
+        run(inline(lowered("sum", rows, dim=(1,)), 0, chosen), x, R.tensor([0, 1, 2, 77, 4, 5, 6]))
+    with pytest.raises(NotLowerable, match="twice"):
+        inline(lowered("var", rows, (1,)), 0, chosen)
+    with pytest.raises(NotLowerable, match="in order"):
+        inline(lowered("cumsum", rows, 1), 0, chosen)
+
+
+def close(got, expected):
+    assert got.dtype is expected.dtype and got.shape == expected.shape
+    R.testing.assert_close(got, expected)
+
+
+def test_padding_and_windows_inside_others():
+    x = R.randn(3, 20, 23)
+    for mode in ("reflect", "replicate", "circular"):
+        padded = R.nn.functional.pad(x, (2, 3, 1, 1), mode=mode)
+        stated = lowered("_pad_by_index", x, (2, 3, 1, 1), mode)
+        same(run(stated, x), padded)
+        same(run(inline(lowered("exp", padded), 0, stated), x), padded.exp())
+        close(run(inline(lowered("sum", padded, dim=(2,)), 0, stated), x), padded.sum(2))
+    columns, stated = R.nn.functional.unfold(x, 3, padding=1), lowered("im2col", x, (3, 3), (1, 1), (1, 1), (1, 1))
+    same(run(inline(lowered("mul", columns, columns), 0, stated), x, columns), columns * columns)
+    close(run(inline(lowered("sum", columns, dim=(0,)), 0, stated), x), columns.sum(0))
+
+
+def test_ops_before_and_behind_windows():
+    x = R.randn(2, 3, 20, 23)
+    axes = pack([Axis(POOL, n, (n + 2 - 3) // 2 + 1, 3, 2, 1, 1) for n in (20, 23)])
+    pooled = lowered("_window_max", x.exp(), axes, 64)
+    values, places = run(inline(pooled, 0, lowered("exp", x)), x)
+    expected = R.nn.functional.max_pool2d(x.exp(), 3, 2, 1, return_indices=True)
+    same(values, expected[0])
+    same(places, expected[1])
+    means = R.nn.functional.avg_pool2d(x, 3, 2, 1)
+    averaged = lowered("_window_sum", x, pack([Axis(AVERAGE, n, (n + 2 - 3) // 2 + 1, 3, 2, 1, 1) for n in (20, 23)]))
+    same(run(averaged, x), means)
+    same(run(inline(lowered("exp", means), 0, averaged), x), means.exp())
+    with pytest.raises(NotLowerable, match="its own"):
+        inline(averaged, 0, lowered("exp", x))
+
+
+def test_what_is_stated_prints():
+    x = R.randn(2, 3, 20, 23)
+    for made in (
+        lowered("_window_max", x, pack([Axis(POOL, n, n, 3, 1, 1, 1) for n in (20, 23)]), 32),
+        lowered("_window_sum", x, pack([Axis(AVERAGE, n, n, 3, 1, 1, 1) for n in (20, 23)])),
+        lowered("_window_max", x, pack([Axis(ADAPTIVE, n, 5) for n in (20, 23)]), 64),
+        lowered("im2col", x, (3, 3), (1, 1), (1, 1), (2, 2)), lowered("cat", [x, x], 1), lowered("flip", x, (1,)),
+    ):  # fmt: skip
+        assert made.name in show_lowered(made) and "nest" in str(schedules.schedule(made))
+    assert "rows of" in show_lowered(lowered("_window_sum", x, pack([Axis(AVERAGE, n, n, 3, 1, 1, 1) for n in (20, 23)])))
