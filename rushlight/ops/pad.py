@@ -8,21 +8,30 @@ through its transpose. Refuses: amounts a mode cannot provide, values with modes
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Any
 
-from rushlight import _C
-from rushlight.loops.expr import Value, cast, const, ge, idiv, irem, le, load, lt, max_, min_, select, var
-from rushlight.loops.lowered import At, Lowered, Memory, Number, Piece, number_value
-from rushlight.loops.nest import Assign, For, Local, Nest, Statement, Store, operands, rows
+from rushlight.loops.expr import Value, cast, const, ge, irem, le, lt, max_, min_, select
+from rushlight.loops.lowered import (
+    ONE,
+    ZERO,
+    At,
+    Folding,
+    Lowered,
+    Memory,
+    Number,
+    Piece,
+    Staged,
+    Table,
+    Window,
+    compute_code,
+    number_value,
+)
 from rushlight.op import Composite, Loops, find_op
-from rushlight.op.definition import KIND_PLANNED, OpDefinition
-from rushlight.op.pointwise import compile_for, compute_code
-from rushlight.op.reduction import GRAIN, as_step, product
 
 from .copy import prefers_channels_last
-from .window.axes import Constants, integers
-from .window.layout import ONE, ZERO, channels_last_strides, dense, is_channels_last, is_dense, nested, unravel
+from .window.axes import integers
+from .window.layout import channels_last_strides, dense, is_channels_last, is_dense
+from .window.sums import Total
 
 REFLECT, REPLICATE, CIRCULAR = "reflect", "replicate", "circular"
 
@@ -147,60 +156,6 @@ def sources(mode: str, size: int, before: int, after: int) -> list[int]:
     return [abs(at) if at < size else abs(2 * (size - 1) - at) for at in places]
 
 
-def middle(size: int, before: int, after: int) -> tuple[int, int]:
-    """Output positions [low, high) that show the input as it is."""
-    return max(before, 0), size + before + min(after, 0)
-
-
-class _ByIndex(OpDefinition):
-    """What padding through tables and its gradient share."""
-
-    function = method = out = False
-    batch = "leading"
-    kind = KIND_PLANNED
-    build: Any
-
-    @cached_property
-    def kernels(self) -> dict[tuple, Any]:
-        return {}
-
-    def run(self, input: Any, pad: Sequence[int], *args: Any) -> Any:
-        """Inputs in another memory order are copied first."""
-        input = dense(input, len(pad) // 2)
-        return self.plan((input, pad, *args))(input)
-
-    def shaped(self, input: Any, space: Sequence[int], targets: Sequence[int], table: Sequence[bytes] = (), bounds: tuple[int, int, int] = (0, 0, 0)) -> Any:
-        """The plan, given sizes read and written, a table per dim, and the stretch of the last dim that is a plain copy."""
-        count, device = len(space), input.device
-        channels = is_channels_last(input, count)
-        shape = (*input.shape[: input.ndim - count], *targets)
-        slots: list[tuple] = [("new", input.dtype, shape, channels_last_strides(shape) if channels else None, 0, 0)]
-        if device.type == "meta" or 0 in shape:
-            return _C.Plan(1, device, slots, [])
-        key = (input.dtype.code, count, channels, device.type)
-        kernel = self.kernels.get(key)
-        if kernel is None:
-            kernel = self.kernels[key] = as_step(compile_for(device, self.build(*key[:3])))
-        constants = Constants()
-        places = [constants.add(t) for t in table]
-        params = [n for pair in zip(targets, space, strict=True) for n in pair]
-        params += [shape[1]] if channels else [*bounds]
-        extent = shape[0] * product(targets) if channels else product(shape[:-1])
-        grain = max(1, GRAIN // (shape[1] if channels else shape[-1]))
-        if self.has_scratch and not channels:
-            params.append(grain)
-            slots.append(("temp", dtype_for(compute_code(input.dtype.code)), (-(-extent // grain), space[-1]), None, 0, 0))
-        operand_slots = [0, *places, *range(1, 1 + len(slots))]
-        return _C.Plan(1, device, slots, [(kernel, operand_slots, params, extent, grain, -1, bytes(constants.data))])
-
-    has_scratch = False
-
-
-def dtype_for(code: str) -> Any:
-    """The dtype object with a code."""
-    return next(d for d in vars(_C).values() if isinstance(d, _C.dtype) and d.code == code)
-
-
 class PadByIndex(Loops):
     """Every output position shows the input position its mode says."""
 
@@ -250,74 +205,92 @@ def shown_place(mode: str, at: Value, size: Value, before: Value, after: Value, 
     return min_(first + select(ge(own, ZERO), irem(own, kept), irem(kept - ONE + irem(own + ONE, kept), kept)), last)
 
 
-class PadByIndexBackward(_ByIndex):
-    """Every input position gets the sum over the output positions that show it."""
+class ShownRange:
+    """One dim of the gradient: position i of output range `out` gathers from the places that show it, listed from read `first` on.
+
+    Between `low` and `high` that is one place, `before` ahead.
+    """
+
+    def __init__(self, mode: str, size: int, around: tuple[int, int], out: int, tap: int, first: int, last: bool) -> None:
+        self.size, self.out, self.tap, self.first = size, out, tap, first
+        self.seen: list[list[int]] = [[] for _ in range(size)]
+        for o, i in enumerate(sources(mode, size, *around)):
+            self.seen[i].append(o)
+        self.taps, self.before = max(1, *map(len, self.seen)), around[0]
+        self.low, self.high = single_stretch(mode, size, *around) if last else (0, 0)
+        self.last = last
+
+    def reads(self) -> list[Any]:
+        """Counts, places, and the stretch with one place each."""
+        places = [own[t] if t < len(own) else 0 for t in range(self.taps) for own in self.seen]
+        tables = [
+            Table(f"counts{self.out}", "i64", (self.size,), (1,), values=integers([len(own) for own in self.seen])),
+            Table(f"places{self.out}", "i64", (self.taps, self.size), (self.size, 1), values=integers(places)),
+        ]  # fmt: skip
+        return [*tables, *[Number(f"{label}{self.out}", "i64", getattr(self, label)) for label in ("low", "high", "before")]]
+
+    def place(self, at: At, given: Any) -> Value:
+        """Where a tap is."""
+        return at[self.out] + given[self.first + 4].value if self.tap in at.whole else given[self.first + 1][at[self.tap], at[self.out]]
+
+    def window(self) -> tuple[int, Window]:
+        def bounds(at: At, given: Any) -> tuple[Value, Value]:
+            return ZERO, ONE if self.tap in at.whole else given[self.first][at[self.out]]
+
+        def single(at: At, given: Any) -> Value:
+            return ge(at[self.out], given[self.first + 2].value) & lt(at[self.out], given[self.first + 3].value)
+
+        return self.tap, Window(bounds, single if self.last else None)
+
+
+class PadByIndexBackward(Loops):
+    """Every input position gets the sum over the output positions that show it: of rows first, then of places in them."""
 
     schema = "_pad_by_index_backward(Tensor g, int[] pad, str mode, int[] sizes) -> Tensor"
-    has_scratch = True
+    function = method = out = False
+    batch = "leading"
 
-    def plan(self, args):
+    def run(self, g: Any, pad: Sequence[int], mode: str, sizes: Sequence[int]) -> Any:
+        """Gradients in another memory order are copied first."""
+        return find_op("_pad_by_index_backward")(dense(g, len(pad) // 2), pad, mode, sizes)
+
+    def reads_as_it_lies(self, args: tuple) -> bool:
+        return is_dense(args[0], len(args[1]) // 2)
+
+    def lower(self, args):
         g, pad, mode, sizes = args
-        count = len(pad) // 2
-        if not is_dense(g, count):
-            return None
-        around = amounts(pad, count)
-        if g.device.type == "meta":
-            return self.shaped(g, g.shape[g.ndim - count :], sizes)
-        tables = []
-        for n, (a, b) in zip(sizes, around, strict=True):
-            seen: list[list[int]] = [[] for _ in range(n)]
-            for o, i in enumerate(sources(mode, n, a, b)):
-                seen[i].append(o)
-            starts = [0]
-            for own in seen:
-                starts.append(starts[-1] + len(own))
-            tables.append(integers([*starts, *(o for own in seen for o in own)]))
-        low, high = single_stretch(mode, sizes[-1], *around[-1])
-        return self.shaped(g, g.shape[g.ndim - count :], sizes, tables, (low, high, around[-1][0]))
+        count, code = len(sizes), g.dtype.code
+        lead, compute, around = g.ndim - count, compute_code(code), amounts(pad, count)
+        shape = (*g.shape[:lead], *sizes)
+        memory = Memory("g", code, tuple(g.shape), g.stride())
+        channels = is_channels_last(g, count)
+        layout = channels_last_strides(shape) if channels else None
+        if g.is_meta or 0 in shape:
+            return Lowered(self.spec.name, (self.spec.name,), shape, shape, (code,), (memory,), None, layout=layout)
 
-    def build(self, code: str, count: int, channels: bool) -> Nest:
-        """Rows of the input: rows that show it are added into scratch, then the row's own positions are gathered."""
-        compute, last, out = compute_code(code), count - 1, 1 + count
-        targets = [f"n{d}" for d in range(count)]
-        params = [name for d in range(count) for name in (f"n{d}", f"m{d}")]
-        outer = range(count if channels else last)
+        def added(name: str, ranges: Sequence[ShownRange], space: Sequence[int], source: Any, places: Any, out: str) -> Lowered:
+            def body(at: At, given: Any) -> tuple[Value]:
+                return (cast(given[0][places(at, given)], compute),)
 
-        def span(d: int, at: Any) -> tuple[Any, Any]:
-            return load(1 + d, at, "i64"), load(1 + d, at + ONE, "i64")
+            taps = frozenset([r.tap for r in ranges])
+            folding = Folding(Total(), compute, taps, windows=tuple([r.window() for r in ranges]))
+            reads = (source, *[read for r in ranges for read in r.reads()])
+            key = (name, len(space), lead, tuple([r.last for r in ranges]))
+            through = frozenset(range(lead))
+            return Lowered(name, key, (*space, *[r.taps for r in ranges]), tuple(space), (out,), reads, body, aligned=False, folding=folding, through=through)
 
-        body: list[Statement] = [*unravel(var("i"), targets if channels else targets[:-1], "o")]
-        place = var("o.rest")
-        for d in outer:
-            first, past = span(d, var(f"o{d}"))
-            body += [Local(f"first{d}", first), Local(f"length{d}", past - first)]
-            shown = load(1 + d, var(f"n{d}") + ONE + var(f"first{d}") + var(f"k{d}"), "i64")
-            place = place * var(f"m{d}") + shown
-        lane = "c" if channels else "x"
-        width = var("channels") if channels else var(f"m{last}")
-        x = cast(load(0, place * width + var(lane), code), compute)
-        add = nested([(f"k{d}", var(f"length{d}")) for d in outer], [Assign("acc", var("acc", compute) + x)])
-        start = Local("acc", const(0, compute))
-        signature = [code, *["i64"] * count]
-        if channels:
-            store = Store(out, var("i") * width + var(lane), cast(var("acc", compute), code))
-            body.append(For(lane, ZERO, width, (start, *add, store), vector=True))
-            return Nest("pad_backward_channels", operands(signature, [code]), (*params, "channels"), rows(*body))
-        body.append(Local("own", idiv(var("begin"), var("grain")) * width))
-        body.append(For(lane, ZERO, width, (start, *add, Store(out + 1, var("own") + var(lane), var("acc", compute))), vector=True))
-        target = var("i") * var(f"n{last}")
+        def shown(dims: Sequence[int], rank: int, last: bool) -> list[ShownRange]:
+            return [ShownRange(mode, sizes[d], around[d], lead + d, rank + k, 1 + 5 * k, last and d == count - 1) for k, d in enumerate(dims)]
 
-        def edge(name: str, low: Any, high: Any) -> For:
-            first, past = span(last, var(name))
-            shown = load(1 + last, var(f"n{last}") + ONE + var(f"{name}.k"), "i64")
-            more = Assign(f"{name}.acc", var(f"{name}.acc", compute) + load(out + 1, var("own") + shown, compute))
-            total = Store(out, target + var(name), cast(var(f"{name}.acc", compute), code))
-            return For(name, low, high, (Local(f"{name}.acc", const(0, compute)), For(f"{name}.k", first, past, (more,)), total))
-
-        single = load(out + 1, var("own") + var("w") + var("before"), compute)
-        whole = For("w", var("low"), var("high"), (Store(out, target + var("w"), cast(single, code)),), vector=True)
-        body += [edge("a", ZERO, var("low")), whole, edge("b", var("high"), var(f"n{last}"))]
-        return Nest("pad_backward", operands(signature, [code, compute]), (*params, "low", "high", "before", "grain"), rows(*body))
+        if channels or count == 1:
+            ranges = shown(range(count), len(shape), not channels)
+            made = added(self.spec.name, ranges, shape, memory, lambda at, given: (*at[:lead], *[r.place(at, given) for r in ranges]), code)
+            return made.but(layout=layout)
+        row_shape = (*shape[:-1], g.shape[-1])
+        outer, (last,), column = shown(range(count - 1), len(shape), False), shown([count - 1], len(shape), True), len(shape) - 1
+        rows_ = added("pad_rows", outer, row_shape, memory, lambda at, given: (*at[:lead], *[r.place(at, given) for r in outer], at[column]), compute)
+        stage = Staged("rows", compute, row_shape, row_shape, producer=rows_)
+        return added(self.spec.name, [last], shape, stage, lambda at, given: (last.place(at, given),), code)
 
     def vjp(self, gg, pad, mode):
         return {"g": find_op("_pad_by_index")(gg, pad, mode)}

@@ -23,7 +23,6 @@ BY_HAND = frozenset({
     "ctc.py:CtcScores", "ctc.py:scores_nest",
     "distance.py:PairDistances", "distance.py:_Distances",
     "indexed/masks.py:count_nest", "indexed/masks.py:ends_nest", "indexed/masks.py:fill_nest",
-    "pad.py:PadByIndexBackward", "pad.py:_ByIndex",
     "resample/grid.py:GridOp", "resample/grid.py:GridSampler", "resample/grid.py:GridSamplerGrid", "resample/grid.py:GridSamplerImage",
     "segment_norm.py:SegmentNorm", "segment_norm.py:SegmentNormBackward", "segment_norm.py:backward_nest", "segment_norm.py:forward_nest",
     "sparse/products.py:CsrProduct", "sparse/products.py:product_nest",
