@@ -440,6 +440,13 @@ def tap_places(weights: Weights, walk: Walk) -> list[int]:
     return [sum((a.tap_first + t * a.tap_every) * n for a, t, n in zip(walk.axes, which, spatial, strict=True)) for which in places]
 
 
+def near_rows(rows: int) -> int:
+    """Window rows whose products are summed one after the other: slices of about equal size, whole turns of the kernel's loop."""
+    if rows <= convolve.NEAR_MOST:
+        return rows
+    return ceil(rows / ceil(rows / convolve.NEAR) / micro_kernel.STEPS) * micro_kernel.STEPS
+
+
 def placed_weights(tile: Tile, weights: Weights, walk: Walk) -> Placed | None:
     """Weights as they lie in memory; None where they must be packed: taps apart, panels not whole, rows all in the same cache sets."""
     if tile.by_lane or walk.outs % tile.rows or weights.out * tile.size % 4096 == 0:
@@ -451,7 +458,7 @@ def placed_weights(tile: Tile, weights: Weights, walk: Walk) -> Placed | None:
     is_row = weights.channel == count
     if not is_row and (count < TAPS or walk.pixels >= PACKED_FROM):
         return None
-    inner, near = (walk.rows, convolve.NEAR) if is_row else (count, convolve.NEAR // count * count)
+    inner, near = (walk.rows, near_rows(walk.rows)) if is_row else (count, convolve.NEAR // count * count)
     return Placed((weights.slot, taps[0] * tile.size), (weights.group, tile.rows * weights.out, weights.out, inner, weights.channel), near, near)
 
 
@@ -468,7 +475,8 @@ def packed_weights(code: str, tile: Tile, weights: Weights, walk: Walk, spot: tu
     grain = max(1, 32768 // (convolve.SOME * walk.taps * padded))
     step = (kernel_of(convolve.ROWS, code).address, [weights.slot, (-1, 0), spot], params, walk.groups * parts, grain, -1, struct.pack(f"<{len(taps)}q", *taps))
     places = (panels * tile.rows * pitch, tile.rows * pitch, pitch, rows, 0)
-    return step, Placed(spot, places, convolve.NEAR, convolve.NEAR), walk.groups * panels * tile.rows * pitch
+    near = near_rows(rows)
+    return step, Placed(spot, places, near, near), walk.groups * panels * tile.rows * pitch
 
 
 def walk_steps(code: str, walk: Walk, weights: Weights, bias: int | None, scratch: int, offset: int) -> tuple[list[tuple], int]:

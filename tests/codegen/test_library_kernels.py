@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -60,3 +61,34 @@ def test_library_kernels_are_shown() -> None:
     code = "import rushlight as rl; rl.nn.functional.conv2d(rl.ones(1, 8, 9, 9), rl.ones(8, 8, 3, 3))"
     made = subprocess.run([sys.executable, "-c", code], env={**os.environ, "RUSHLIGHT_SHOW": "llvm"}, capture_output=True, text=True, check=True)
     assert "--- llvm: conv_forward" in made.stderr and "define void @conv_forward(" in made.stderr
+
+
+EXACT = """
+import rushlight as rl
+import rushlight.codegen.library.interface as interface
+interface.vector_bits = lambda: BITS
+F = rl.nn.functional
+for n, c, o, size, k, stride, padding, dilation, groups in (
+    (2, 16, 24, 7, 3, 1, 1, 1, 1), (2, 16, 24, 9, 3, 2, 1, 1, 1), (1, 3, 8, 19, 7, 2, 3, 1, 1), (3, 5, 7, 11, 3, 1, 1, 1, 1),
+    (1, 8, 16, 17, 1, 3, 0, 1, 1), (2, 8, 16, 10, 3, 1, 2, 2, 2), (2, 24, 16, 33, 1, 1, 0, 1, 1),
+):
+    x = rl.randint(-3, 4, (n, c, size, size))
+    w = rl.randint(-3, 4, (o, c // groups, k, k))
+    y = F.conv2d(x, w, None, stride, padding, dilation, groups)   # integers: exact, by another way
+    g = rl.randint(-3, 4, tuple(y.shape))
+    for dtype in (rl.float32, rl.float64):
+        a, b = x.to(dtype).requires_grad_(), w.to(dtype).requires_grad_()
+        z = F.conv2d(a, b, None, stride, padding, dilation, groups)
+        assert rl.equal(z.detach().to(rl.int64), y), (BITS, dtype, n, c, o, size, k)
+        z.backward(g.to(dtype))
+        # <g, conv(u, w)> = <input gradient, u>, and likewise for weights: exact on integers.
+        u, v = rl.randint(-3, 4, tuple(x.shape)), rl.randint(-3, 4, tuple(w.shape))
+        assert (g * F.conv2d(u, w, None, stride, padding, dilation, groups)).sum() == (a.grad.to(rl.int64) * u).sum()
+        assert (g * F.conv2d(x, v, None, stride, padding, dilation, groups)).sum() == (b.grad.to(rl.int64) * v).sum()
+"""
+
+
+@pytest.mark.parametrize("bits", [128, 256, 512])
+def test_convolutions_are_exact_on_integers_for_every_width_of_vectors(bits: int, tmp_path: Path) -> None:
+    # LLVM splits vectors that the processor does not have, so every form runs everywhere.
+    subprocess.run([sys.executable, "-c", EXACT.replace("BITS", str(bits))], env={**os.environ, "RUSHLIGHT_CACHE": str(tmp_path)}, check=True)

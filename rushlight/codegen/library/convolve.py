@@ -16,6 +16,7 @@ from .micro_kernel import ADD, BIAS, ZERO, call_multiply, multiply_text, multipl
 from .packing import GEOMETRY, JOINED, RUN, find_runs, join_runs, pack_gradients, pack_text
 
 NEAR = 128         # products summed one after the other; longer sums are sums of such sums, which lose fewer bits
+NEAR_MOST = 160    # or all of them, where there are hardly more
 PLACES = ("a_group", "a_panel", "a_row", "inner", "a_jump")   # where weights lie: micro_kernel.py
 SPARE = 49152 * 4  # bytes for sums of tiles that cannot be stored where they belong until they are complete
 CHUNK = 192        # window rows transposed at once
@@ -35,7 +36,7 @@ def forward_text(tile: Tile) -> str:
     """
     stride = tile.strip if tile.masked else tile.pitch
     w = Writer("conv_forward", ABI)
-    windows = w.scratch(tile.element, (NEAR if tile.masked else tile.depth) * stride)
+    windows = w.scratch(tile.element, (NEAR_MOST if tile.masked else tile.depth) * stride)
     runs, offsets, joined = w.scratch("i64", RUN * tile.block), w.scratch("i64", tile.block), w.scratch("i64", JOINED * tile.block)
     numbers = w.scratch("i64", tile.block) if tile.masked else None
     spare = w.scratch(tile.element, SPARE // tile.size)
