@@ -112,6 +112,15 @@ ORDER = Group("order", "Sorting, scans, gathers and copies of 1M to 16M floats",
     Case("cumsum 4M", "torch.cumsum(x, 0)", SETUP + LINE.format(n=4000000)),
     Case("cumsum 2048x2048 dim 1", "torch.cumsum(x, 1)", SETUP + SQUARE.format(n=2048)),
     Case("cumsum 2048x2048 dim 0", "torch.cumsum(x, 0)", SETUP + SQUARE.format(n=2048)),
+    Case("cummax 1024x1024 dim 1", "torch.cummax(x, 1)", SETUP + SQUARE.format(n=1024)),
+    Case("logcumsumexp 1024x1024 dim 1", "torch.logcumsumexp(x, 1)", SETUP + SQUARE.format(n=1024)),
+    Case("median 1M", "torch.median(x)", SETUP + LINE.format(n=1000000)),
+    Case("median 1000x1000 dim 1", "torch.median(x, 1)", SETUP + SQUARE.format(n=1000)),
+    Case("kthvalue 1M", "torch.kthvalue(x, 250000)", SETUP + LINE.format(n=1000000)),
+    Case("unique_consecutive 1M", "torch.unique_consecutive(x)", SETUP + "x = torch.randint(0, 3, (1000000,))"),
+    Case("sum of every second of 4M", "x.sum()", SETUP + "x = torch.randn(4000000)[::2]"),
+    Case("sum of every second column", "x.sum(1)", SETUP + "x = torch.randn(2048, 2048)[:, ::2]"),
+    Case("add out= 16M", "torch.add(x, x, out=z)", SETUP + "x, z = torch.randn(16777216), torch.empty(16777216)"),
     Case("gather 2048x2048 dim 1", "torch.gather(x, 1, i)", SETUP + PLACES),
     Case("gather 2048x2048 dim 0", "torch.gather(x, 0, i)", SETUP + PLACES),
     Case("scatter_add 1M", "torch.scatter_add(x, 0, i, x)", SETUP + WHERE.format(n=1000000)),
@@ -126,6 +135,21 @@ ORDER = Group("order", "Sorting, scans, gathers and copies of 1M to 16M floats",
     Case("cat 4 of 2048x512 dim 1", "torch.cat(x, 1)", SETUP + "x = [torch.randn(2048, 512) for _ in range(4)]"),
 ), mean_bar=1.2, worst_bar=0.9)  # fmt: skip
 
+
+def spectra() -> tuple[Case, ...]:
+    """Lengths of small factors, primes and powers of two; many rows, few long ones, and images."""
+    made = []
+    for n, count in ((100, 4096), (240, 1024), (625, 256), (1000, 256), (1024, 256), (1536, 256), (1009, 128), (10007, 16), (15000, 16), (100000, 4)):
+        for kind, call in (("complex64", "fft"), ("complex128", "fft"), ("float32", "rfft"), ("float64", "rfft")):
+            made.append(Case(f"{call} {kind} {count}x{n}", f"torch.fft.{call}(x)", SETUP + f"x = torch.randn({count}, {n}, dtype=torch.{kind})"))
+    for shape in ("4, 480, 640", "1000, 1000", "64, 100, 100"):
+        made.append(Case(f"fft2 [{shape}]", "torch.fft.fft2(x)", SETUP + f"x = torch.randn({shape}, dtype=torch.complex64)"))
+        made.append(Case(f"rfft2 [{shape}]", "torch.fft.rfft2(x)", SETUP + f"x = torch.randn({shape})"))
+    return tuple(made)
+
+
+SPECTRA = Group("spectra", "Fourier transforms of lengths that are mostly no power of two", spectra(), worst_bar=1.0)
+
 SYSTEMS = """
 A = torch.randn({shape}) + {n} * torch.eye({n})
 H = A @ A.mT
@@ -134,7 +158,8 @@ B = torch.randn({shape})
 
 LINALG = Group("linalg", "Linear algebra on one matrix of 4, one of 512, and 1000 of 4", tuple(
     Case(f"{call.split('(')[0]} [{shape}]", f"torch.linalg.{call}", SETUP + SYSTEMS.format(shape=shape, n=n))
-    for shape, n in (("4, 4", 4), ("512, 512", 512), ("1000, 4, 4", 4)) for call in ("inv(A)", "solve(A, B)", "cholesky(H)", "det(A)")), worst_bar=1.0)
+    for shape, n in (("4, 4", 4), ("512, 512", 512), ("1000, 4, 4", 4)) for call in (
+        "inv(A)", "solve(A, B)", "cholesky(H)", "det(A)", "lu(A)", "qr(A)", "svd(A)", "eigh(H)", "solve_triangular(H, B, upper=False)")), worst_bar=1.0)
 
 PICTURES = """
 x = torch.randn({shape}, requires_grad=True)
@@ -178,7 +203,7 @@ RESAMPLING = Group("resampling", "Interpolation, grids, padding and columns of i
     picture("pixel_shuffle 2", "F.pixel_shuffle(x, 2)", "8, 64, 56, 56"),
 ))  # fmt: skip
 
-GROUPS = (CONVOLUTION, RESIDUAL, POOLING, RESAMPLING, RANDOM, ATTENTION, SHORT, NORMS, ORDER, LINALG)
+GROUPS = (CONVOLUTION, RESIDUAL, POOLING, RESAMPLING, RANDOM, ATTENTION, SHORT, NORMS, ORDER, SPECTRA, LINALG)
 
 
 def run(session: Session) -> list[Section]:
