@@ -105,7 +105,7 @@ class Unique(_Distinct):
         else:
             made = [input.index_select(at, order.index_select(0, first))]
         if return_inverse:
-            rank = starts.to(_C.int64).cumsum(0) - 1
+            rank = starts.cumsum(0).sub_(1)
             inverse = rank.scatter(0, order, rank)
             made.append(inverse.reshape(input.shape) if dim is None else inverse)
         if return_counts:
@@ -126,7 +126,7 @@ class UniqueConsecutive(_Distinct):
         first = starts.nonzero().reshape(-1)
         made = [rows.index_select(0, first) if dim is None else input.index_select(at, first)]
         if return_inverse:
-            inverse = starts.to(_C.int64).cumsum(0) - 1
+            inverse = starts.cumsum(0).sub_(1)
             made.append(inverse.reshape(input.shape) if dim is None else inverse)
         if return_counts:
             made.append(counts_of(first, rows.shape[0]))

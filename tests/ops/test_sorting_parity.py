@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import sys
 from pathlib import Path
@@ -169,3 +170,17 @@ def test_selected_elements_are_those_of_a_stable_sort(dtype, repeated):
         assert rl.equal(x.nanmedian(1)[0], x.sort(1)[0].gather(1, middle).squeeze(1))
         assert x.median().isnan().item() == holes
         assert x.median(1)[0].isnan().tolist() == (count < 200).tolist()
+
+
+@pytest.mark.parametrize("shape", [(0,), (1,), (511,), (512,), (513,), (16385,), (300, 70), (5, 6, 7)])
+def test_positions_of_true_elements_around_blocks(shape):
+    for share in (0.0, 0.01, 0.5, 1.0):
+        mask = rl.rand(*shape) < share
+        expected = [list(p) for p in itertools.product(*map(range, shape)) if mask[p].item()] if mask.numel() < 1000 else None
+        found = mask.nonzero()
+        assert found.shape == (int(mask.sum()), len(shape))
+        if expected is not None:
+            assert found.tolist() == expected
+        elif len(shape) == 1:
+            assert rl.equal(found.reshape(-1), rl.arange(shape[0])[mask])
+        assert mask[tuple(found.unbind(1))].all()

@@ -6,8 +6,8 @@ from typing import Any
 
 from rushlight import _C
 from rushlight.devices import handlers
-from rushlight.loops.expr import cast, const, gt, idiv, irem, load, min_, var
-from rushlight.loops.nest import Assign, For, If, Local, Nest, Store, operands, reduction, rows
+from rushlight.loops.expr import cast, const, gt, idiv, irem, load, max_, min_, select, var
+from rushlight.loops.nest import Assign, For, Local, Nest, Operand, Store, operands, reduction, rows
 from rushlight.op import Composite, Spec, find_op
 from rushlight.op.definition import OpDefinition
 from rushlight.op.indexed import shares_memory
@@ -17,6 +17,7 @@ from rushlight.op.pointwise import compile_for
 from .gather import broadcast_shapes, number_of
 
 CHUNK = 16384            # elements one thread looks through at a time
+BLOCK = 512              # elements whose positions are collected before they are written
 ZERO = const(0, "i64")
 _plans: dict[tuple[int, ...], tuple[Any, Any]] = {}
 
@@ -69,18 +70,27 @@ def ends_nest() -> Nest:
 
 
 def fill_nest(ndim: int) -> Nest:
-    """Positions of true elements; each chunk begins where the one before it ends."""
+    """Positions of true elements; each chunk begins where the one before it ends.
+
+    A block's are collected on the stack first, every position written and counted only if it stays: a branch that data decides
+    is guessed wrong too often.
+    """
     sizes = [f"n{d}" for d in range(ndim)]
-    rest, places = var("j"), []
+    begin, stop = chunk_range()
+    first = var("b") * const(BLOCK, "i64") + begin
+    kept = cast(load(0, var("j"), "b1"), "i64")
+    collect = For("j", first, min_(first + const(BLOCK, "i64"), stop), (Store(3, var("n"), var("j")), Assign("n", var("n") + kept)))
+    rest, places = load(3, var("k"), "i64"), []
     for d in range(ndim - 1, -1, -1):
         places.append(irem(rest, var(sizes[d])) if d else rest)
         rest = idiv(rest, var(sizes[d])) if d else rest
-    at = var("at") * const(max(ndim, 1), "i64")
+    at = (var("at") + var("k")) * const(max(ndim, 1), "i64")
     stores = [Store(2, at + const(d, "i64"), place) for d, place in enumerate(reversed(places))]
-    write = If(load(0, var("j"), "b1"), (*stores, Assign("at", var("at") + const(1, "i64"))))
-    before = If(gt(var("i"), ZERO), (Assign("at", load(1, var("i") - const(1, "i64"), "i64")),))
-    body = rows(Local("at", ZERO), before, For("j", *chunk_range(), (write,)))
-    return Nest("positions", operands(["b1", "i64"], ["i64"]), ("numel", *sizes), body)
+    spread = For("k", ZERO, var("n"), tuple(stores), vector=ndim == 1)
+    blocks = idiv(stop - begin + const(BLOCK - 1, "i64"), const(BLOCK, "i64"))
+    start = select(gt(var("i"), ZERO), load(1, max_(var("i") - const(1, "i64"), ZERO), "i64"), ZERO)
+    loop = For("b", ZERO, blocks, (Local("n", ZERO), collect, spread, Assign("at", var("at") + var("n"))))
+    return Nest("positions", (*operands(["b1", "i64"], ["i64"]), Operand("i64", BLOCK + 1)), ("numel", *sizes), rows(Local("at", start), loop))
 
 
 class Nonzero(OpDefinition):
