@@ -38,6 +38,7 @@ from . import extern as extern
 from . import factor_panels as factor_panels
 from . import factory as factory
 from rushlight.op.registry import find_op as find_op
+from . import fourier as fourier
 from . import fused as fused
 from . import gemm as gemm
 from . import indexed as indexed
@@ -62,6 +63,7 @@ from . import results as results
 from . import scan as scan
 from . import schema as schema
 from . import signature as signature
+from . import small_factors as small_factors
 from rushlight.op.registry import spelled as spelled
 from . import view as view
 from rushlight.op.view import wrap_dim as wrap_dim
