@@ -25,6 +25,7 @@ from ..codegen.targets import vector_bits
 from ..loops.expr import (
     PART,
     Value,
+    and_,
     bitcast,
     cast,
     complex_,
@@ -38,6 +39,7 @@ from ..loops.expr import (
     load,
     lt,
     min_,
+    ne,
     neg,
     real,
     select,
@@ -144,6 +146,13 @@ def chirp_tables(n: int) -> tuple[list[int], list[complex]]:
     return [*moved, PRODUCT, 1, m, n, *moved], table
 
 
+@cache
+def forms(n: int) -> tuple[tuple[int, bool], ...]:
+    """The kinds of stages of `n` points: a radix, 0 for any large prime, and whether it turns what it reads."""
+    stages = radices(n)
+    return tuple(sorted({(r, k > 0) if r in RADICES else (0, True) for k, r in enumerate(stages)}))
+
+
 def room_for(n: int, code: str) -> int:
     """Parts of scratch memory that a buffer of a chunk needs, of which there are two; they do not begin in the same set of a cache."""
     return (n + 9) * 2 * lanes(code)
@@ -212,14 +221,17 @@ def stored(tag: str, places: list[Value], values: list[Value]) -> list[Statement
 # --- the nest -------------------------------------------------------------------------------------------------------------
 
 
-def transform_nest(code: str, kind: str) -> Nest:
-    """Blocks of as many rows as there are lanes, transformed one block at a time."""
-    return _Writer(code, kind).nest()
+def transform_nest(code: str, kind: str, forms: tuple[tuple[int, bool], ...]) -> Nest:
+    """Blocks of as many rows as there are lanes, transformed one block at a time by stages of these forms.
+
+    A kernel of all forms would serve every length, and take a second to generate.
+    """
+    return _Writer(code, kind, forms).nest()
 
 
 class _Writer:
-    def __init__(self, code: str, kind: str) -> None:
-        self.code, self.part, self.kind, self.lanes = code, PART[code], kind, lanes(code)
+    def __init__(self, code: str, kind: str, forms: tuple[tuple[int, bool], ...]) -> None:
+        self.code, self.part, self.kind, self.lanes, self.forms = code, PART[code], kind, lanes(code), forms
         self.width, self.point = const(self.lanes, "i64"), const(2 * self.lanes, "i64")
         self.scale = cast(bitcast(var("scale"), "f64"), self.part)
 
@@ -315,7 +327,7 @@ class _Writer:
         def slow(begin: Value) -> list[Statement]:
             base = start + lane * var("n") if self.kind == "across" else self.row(var("first") + lane, var("n"))
             z = load(IN, var("from") + k, self.code)
-            inner = For("c", begin, var("n"), tuple(self.exchanged_write(lane, (k, (real(z), imag(z))))), vector=True)
+            inner = For("c", begin, var("n"), tuple(self.exchanged_write(lane, (k, (real(z), imag(z))))))
             return [For("l", ZERO, self.width, (Local("from", base), inner))]
 
         return self.squares_in(var("n"), read, self.exchanged_write, self.is_full(), slow)
@@ -341,7 +353,7 @@ class _Writer:
         def slow(begin: Value) -> list[Statement]:
             bases = [Local("from", self.row(first, n)), Local("from2", self.row(first + ONE, n))]
             pair = (load(IN, var("from") + k, self.part), load(IN, var("from2") + k, self.part))
-            inner = For("c", begin, n, tuple(self.write("source", lane, (k, pair))), vector=True)
+            inner = For("c", begin, n, tuple(self.write("source", lane, (k, pair))))
             return [For("l", ZERO, self.width, (*bases, inner))]
 
         return self.squares_in(n, read, lambda lane, *points: self.write("source", lane, *points), self.is_full(2), slow)
@@ -354,7 +366,7 @@ class _Writer:
             return times((select(swap, imag(z), real(z)), select(swap, real(z), imag(z))), self.root(point))
 
         def slow(begin: Value) -> list[Statement]:
-            inner = For("c", begin, given, tuple(self.write("source", lane, (k, spun(var("from"), k)))), vector=True)
+            inner = For("c", begin, given, tuple(self.write("source", lane, (k, spun(var("from"), k)))))
             return [For("l", ZERO, self.width, (Local("from", self.row(var("first") + lane, given)), inner))]
 
         nothing = const(0.0, self.part)
@@ -367,7 +379,11 @@ class _Writer:
 
     def spectra_in(self) -> list[Statement]:
         """Z = A + i B of two half spectra, and its mirrored half; what 0 and n / 2 hold beside a real part counts as 0."""
-        return [*self.spectrum_in("a", ZERO), *self.spectrum_in("b", ONE), self.joined()]
+        return [self.both(self.spectrum_in("a", var("which"))), self.joined()]
+
+    def both(self, body: list[Statement]) -> For:
+        """The same for either row of a lane; written out twice it would take twice as long to generate."""
+        return For("which", ZERO, const(2, "i64"), tuple(body))
 
     def spectrum_in(self, tag: str, which: Value) -> list[Statement]:
         """One of the two rows of every lane, as it is."""
@@ -382,7 +398,7 @@ class _Writer:
 
         def slow(begin: Value) -> list[Statement]:
             base = Local(f"from{tag}", self.row(var("first") + lane * const(2, "i64") + which, given))
-            inner = For(k.attr, begin, given, tuple(write(lane, (k, number(var(f"from{tag}") + k)))), vector=True)
+            inner = For(k.attr, begin, given, tuple(write(lane, (k, number(var(f"from{tag}") + k)))))
             return [For(lane.attr, ZERO, self.width, (base, inner))]
 
         start, step = (var("first") + which) * given, given * const(2, "i64")
@@ -424,7 +440,7 @@ class _Writer:
             return complex_(z[0] * self.scale, z[1] * self.scale)
 
         def slow(begin: Value) -> list[Statement]:
-            inner = For("c3", begin, var("n"), (Store(OUT, var("to") + k, value(k, lane)),), vector=True)
+            inner = For("c3", begin, var("n"), (Store(OUT, var("to") + k, value(k, lane)),))
             return [For("l3", ZERO, self.valid(), (Local("to", (var("first") + lane) * var("n")), inner))]
 
         return self.squares_out(var("n"), value, lambda lane: (var("first") + lane) * var("n"), self.is_full(), slow)
@@ -441,23 +457,22 @@ class _Writer:
         return [For("c3", ZERO, var("n"), (*names, self.across_lanes("l3", [store])))]
 
     def real_out(self) -> list[Statement]:
-        return [*self.real_row("a", 0), *self.real_row("b", 1)]
-
-    def real_row(self, tag: str, which: int) -> list[Statement]:
-        """One of the two rows of every lane."""
-        n, two, second = var("n"), const(2, "i64"), const(which, "i64")
+        n, two, which = var("n"), const(2, "i64"), var("which")
+        # Real parts are the first row's and imaginary ones the second's, or the other way if parts are exchanged.
+        plane = Local("plane", (var("swap") + which - var("swap") * which * two) * self.width)
 
         def value(k: Value, lane: Value) -> Value:
-            return self.exchanged_read(k, lane)[which] * self.scale
+            return load(ROOM, self.at("source", k, lane, var("plane")), self.part) * self.scale
 
-        return self.paired_out(tag, n, value, lambda lane: (var("first") + lane * two + second) * n, second)
+        made = self.paired_out("a", n, value, lambda lane: (var("first") + lane * two + which) * n, which)
+        return [self.both([plane, *made])]
 
     def paired_out(self, tag: str, limit: Value, value: Callable, to: Callable, which: Value) -> list[Statement]:
         """Row `which` of the two of every lane, of `limit` numbers: whole squares, then what is left."""
         lane, k = var(f"l3{tag}"), var(f"c3{tag}")
 
         def slow(begin: Value) -> list[Statement]:
-            inner = For(k.attr, begin, limit, (Store(OUT, var(f"to{tag}") + k, value(k, lane)),), vector=True)
+            inner = For(k.attr, begin, limit, (Store(OUT, var(f"to{tag}") + k, value(k, lane)),))
             is_row = lt(var("first") + lane * const(2, "i64") + which, var("count"))
             return [For(lane.attr, ZERO, self.valid(2), (If(is_row, (Local(f"to{tag}", to(lane)), inner)),))]
 
@@ -474,7 +489,7 @@ class _Writer:
         two = ((a[1] + b[1]) * half, (b[0] - a[0]) * half)
         both = self.write("target", v, (p, one), (var("bins") + p, two))
         split = For("p", ZERO, var("bins"), (mirror, self.across_lanes("v", both)))
-        return [Local("bins", count), split, *self.spectrum_row("a", ZERO, ZERO), *self.spectrum_row("b", ONE, var("bins"))]
+        return [Local("bins", count), split, self.both(self.spectrum_row("a", var("which"), var("which") * var("bins")))]
 
     def spectrum_row(self, tag: str, which: Value, begin: Value) -> list[Statement]:
         """One of the two spectra of every lane, which lies from `begin` on; all of it has a mirrored half."""
@@ -487,7 +502,7 @@ class _Writer:
         if self.kind == "whole":
             m, lane = var(f"m{tag}"), var(f"l4{tag}")
             z = self.read("target", begin + (var("n") - m), lane)
-            mirrored = For(m.attr, var("bins"), var("n"), (Store(OUT, to(lane) + m, complex_(z[0], neg(z[1]))),), vector=True)
+            mirrored = For(m.attr, var("bins"), var("n"), (Store(OUT, to(lane) + m, complex_(z[0], neg(z[1]))),))
             is_row = lt(var("first") + lane * const(2, "i64") + which, var("count"))
             made.append(For(lane.attr, ZERO, self.valid(2), (If(is_row, (mirrored,)),)))
         return made
@@ -502,7 +517,7 @@ class _Writer:
             return complex_(select(swap, z[1], z[0]) * self.scale, select(swap, z[0], z[1]) * self.scale)
 
         def slow(begin: Value) -> list[Statement]:
-            inner = For("c3", begin, given, (Store(OUT, var("to") + k, value(k, lane)),), vector=True)
+            inner = For("c3", begin, given, (Store(OUT, var("to") + k, value(k, lane)),))
             return [For("l3", ZERO, self.valid(), (Local("to", (var("first") + lane) * given), inner))]
 
         return self.squares_out(given, value, lambda lane: (var("first") + lane) * given, self.is_full(), slow)
@@ -516,12 +531,18 @@ class _Writer:
     def stages(self) -> For:
         s = var("s")
         numbers = [Local(name, load(STAGES, s * const(FIELDS, "i64") + const(k, "i64"), "i64")) for k, name in enumerate(("radix", "groups", "run", "roots"))]
-        choice: tuple[Statement, ...] = tuple(self.prime_stage())
+        known: list[tuple[Value, list[Statement]]] = []
         if self.kind == "chirp":
-            choice = (If(eq(var("radix"), const(PRODUCT, "i64")), tuple(self.product_stage()), choice),)
-        for r in reversed(RADICES):
-            first, later = self.stage(r, False), self.stage(r, True)
-            choice = (If(eq(var("radix"), const(r, "i64")), (If(eq(var("groups"), ONE), tuple(first), tuple(later)),), choice),)
+            known.append((eq(var("radix"), const(PRODUCT, "i64")), self.product_stage()))
+        for r, turns in self.forms:
+            if r:
+                test = eq(var("radix"), const(r, "i64"))
+                known.append((test if (r, not turns) not in self.forms else and_(test, ne(var("groups"), ONE) if turns else eq(var("groups"), ONE)), self.stage(r, turns)))
+        if (0, True) in self.forms:
+            known.append((eq(ZERO, ZERO), self.prime_stage()))
+        choice: tuple[Statement, ...] = tuple(known[-1][1]) if known else ()   # the last needs no test
+        for test, stage in reversed(known[:-1]):
+            choice = (If(test, tuple(stage), choice),)
         swap = (Local("previous", var("source")), Assign("source", var("target")), Assign("target", var("previous")))
         return For("s", ZERO, var("stages"), (*numbers, *choice, *swap))
 

@@ -183,10 +183,10 @@ def packed_tables(stages: list[int], roots: list[complex], code: str) -> tuple[b
     return table + struct.pack(f"<{len(stages)}q", *stages), len(stages) // fourier.FIELDS, len(table)
 
 
-def lanes_kernel(device: Any, code: str, kind: str) -> Any:
-    key = (code, kind)
+def lanes_kernel(device: Any, code: str, kind: str, points: int) -> Any:
+    key = (code, kind, fourier.forms(points))
     if key not in _kernels:
-        _kernels[key] = as_step(compile_for(device, fourier.transform_nest(code, kind)))
+        _kernels[key] = as_step(compile_for(device, fourier.transform_nest(*key)))
     return _kernels[key]
 
 
@@ -217,7 +217,7 @@ def lanes_plan(input: Any, kind: str, n: int, places: tuple[int, ...], shape: tu
     operands = [0, roots, (-1, begin), inputs, inputs + 1]
     if turns >= 0:      # the table of turns lies behind the roots, in a tensor that carries both
         operands[1], params[-1] = turns, (begin + 15) // 16 * 16 // BY_CODE[code].itemsize
-    return _C.Plan(inputs, device, slots, [(lanes_kernel(device, code, kind), operands, params, blocks, grain, -1, table)])
+    return _C.Plan(inputs, device, slots, [(lanes_kernel(device, code, kind, points), operands, params, blocks, grain, -1, table)])
 
 
 @cache
