@@ -97,6 +97,11 @@ def _stored(body: Sequence[Statement]) -> list[int]:
     return found
 
 
+def runs_once(s: For | Reduce, width: int) -> bool:
+    """Whether a loop is exactly one vector iteration of `width`."""
+    return isinstance(s, For) and not s.ahead and s.start.op == s.stop.op == "const" and s.stop.attr - s.start.attr == width
+
+
 def without_constant(value: Value) -> tuple[Value, int]:
     """A sum as what is not constant in it, and what is."""
     if value.op == "const":
@@ -520,6 +525,8 @@ class Addressing:
         """Write the collected vector loop into its guard: checks, phis, body, merging of lanes."""
         guard, out = loop.guard, self.out
         lines = guard.lines
+        if not accs and not loop.checks and runs_once(s, loop.width):
+            return self.splice_once(loop, scope, top), {}
         init = {acc: self.widen(reg, loop.lanes, loop.unroll) for acc, reg in accs.items()}
         limit = out.emit(lines, f"sub i64 {stop.parts[0]}, {loop.width}")
         good = out.emit(lines, f"icmp sle i64 {loop.start.parts[0]}, {limit}")
@@ -559,6 +566,17 @@ class Addressing:
         first = out.emit(lines, f"phi i64 [ {loop.start.parts[0]}, %{before} ], [ {following}, %{after} ]")
         results = {acc: self.phi([reg, merged[acc]], [before, after]) for acc, reg in (so_far or accs).items()}
         return Reg("i64", 0, [first], guard.depth), results
+
+    def splice_once(self, loop: VectorLoop, scope: Scope, top: str) -> Reg:
+        """A vector loop of one iteration as no loop: LLVM would look for the best way to step each of its addresses."""
+        guard, self.tested = loop.guard, False
+        first = [(loop.counter, "i64", loop.start.parts[0]), *((walker, "ptr", at) for walker, at, _ in loop.pointers)]
+        guard.lines += [f"  br label %{top}", f"{top}:"]
+        guard.lines += [f"  {name} = phi {ty} [ {value}, %{guard.label} ]" for name, ty, value in first]
+        following = self.out.emit(scope.lines, f"add nsw i64 {loop.counter}, {loop.width}")
+        guard.lines += scope.lines
+        guard.label = scope.label
+        return Reg("i64", 0, [following], guard.depth)
 
     def fetch_ahead(self, loop: VectorLoop, distance: int) -> list[str]:
         """One request for every cache line of every stream that an iteration moves over."""
