@@ -1,7 +1,7 @@
-"""Fourier transforms of many rows at once, a lane to each: one kernel for all lengths of small factors.
+"""Fourier transforms of many rows at once, a lane to each: a kernel for all lengths of the same small factors.
 
-Enters: a kind and a complex dtype. Leaves: the nest of a self-sorting (Stockham) transform whose stages are data, so that a
-new length compiles nothing, and the tables it reads. Rows lie in scratch memory as [point][part][lane],
+Enters: a kind, a complex dtype and the radices of a length. Leaves: the nest of a self-sorting (Stockham) transform whose
+stages are data, so that another length of the same radices compiles nothing, and the tables it reads. Rows lie in scratch memory as [point][part][lane],
 so that every stage is whole vectors, whatever its radix. An inverse transform is a forward one with its parts exchanged on
 the way in and out. Refuses nothing: callers ask `smooth` first.
 
@@ -537,7 +537,9 @@ class _Writer:
         for r, turns in self.forms:
             if r:
                 test = eq(var("radix"), const(r, "i64"))
-                known.append((test if (r, not turns) not in self.forms else and_(test, ne(var("groups"), ONE) if turns else eq(var("groups"), ONE)), self.stage(r, turns)))
+                if (r, not turns) in self.forms:
+                    test = and_(test, (ne if turns else eq)(var("groups"), ONE))
+                known.append((test, self.stage(r, turns)))
         if (0, True) in self.forms:
             known.append((eq(ZERO, ZERO), self.prime_stage()))
         choice: tuple[Statement, ...] = tuple(known[-1][1]) if known else ()   # the last needs no test

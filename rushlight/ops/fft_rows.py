@@ -1,4 +1,4 @@
-"""Transforms along one dim, on the host: generated kernels, and NumPy's pocketfft for what is longer than they reach.
+"""Transforms along one dim, on the host: generated kernels, and NumPy's pocketfft where that is faster.
 
 Enters: plain tensors, a dim, a scale. Leaves: new tensors, outside every graph; `ops/fft.py` adds derivatives. Real
 rows of even length are transformed as complex ones of half the length where that is a power of two (`op/butterflies.py`).
@@ -25,6 +25,7 @@ from ..op.reduction import GRAIN, as_step
 
 LONGEST = 2048   # points of rows whose scratch memory stays in the second-level cache
 FEW = 256        # points from which one row alone is worth two kernels
+FAR = 1 << 18    # points from which kernels are faster than the library in double precision too
 IN_PLAN = 4096   # rows up to which a plan carries the table of roots itself
 CHUNKS = 32      # parts that threads share; each has room of its own
 _kernels: dict[tuple, Any] = {}
@@ -364,6 +365,19 @@ def library(name: str, x: Any, dim: int, shape: list[int], dtype: Any, **options
     return made
 
 
+def library_is_faster(n: int, code: str, is_real: bool = False, inverse: bool = False) -> bool:
+    """Whether rows of `n` are the library's though there are kernels for them, as measured (one thread, AVX-512).
+
+    Rows longer than the scratch memory that a cache holds are two passes over memory. In double precision, half as many to
+    a register, these cost more than the library's one until rows leave its cache as well. Odd lengths of real numbers are
+    transformed as complex ones, twice the work, which the library does not need. By type, factors and length alone: the
+    number of rows or of threads must not change a row's result.
+    """
+    if n <= LONGEST:
+        return False
+    return (code == "c128" and n < FAR) or (is_real and n % 2 == 1 and (inverse or fourier.smooth(n)))
+
+
 # --- along one dim --------------------------------------------------------------------------------------------------------
 
 
@@ -382,7 +396,7 @@ def complex_along(x: Any, dim: int, forward: bool, scale: float) -> Any:
         return in_lanes(x.contiguous().reshape(-1, n, inner), "columns", n, scale, not forward).reshape(x.shape)
     if fits(n):
         return by_rows(x, dim, lambda r: transform_rows(r, "forward" if forward else "inverse", scale))
-    made = by_rows(x, dim, lambda r: complex_rows(r, not forward, scale))
+    made = None if library_is_faster(n, x.dtype.code) else by_rows(x, dim, lambda r: complex_rows(r, not forward, scale))
     if made is not None:
         return made
     made = library("fft" if forward else "ifft", x, dim, list(x.shape), x.dtype, norm="backward" if forward else "forward")
@@ -396,6 +410,8 @@ def real_rows(x: Any, kind: str, scale: float) -> Any:
         return transform_rows(x, kind, scale)
     if fits_lanes(n):
         return in_lanes(x, kind, n, scale, False)
+    if library_is_faster(n, to_complex(x.dtype).code, True):
+        return None
     pairs = complex_rows(find_op("view_as_complex")(x.reshape(*x.shape[:-1], n // 2, 2)), False, 1.0) if n % 2 == 0 else None
     if pairs is not None:
         return spectrum_of_pairs(pairs, kind, scale)
@@ -428,6 +444,8 @@ def rows_of_spectra(x: Any, n: int, scale: float) -> Any:
         return transform_rows(x, "real", scale)
     if fits_lanes(n):
         return in_lanes(x, "real", n, scale, True)
+    if library_is_faster(n, x.dtype.code, True, True):
+        return None
     if n % 2 == 0 and (pairs := complex_rows(pairs_of_spectrum(x), True, scale)) is not None:
         return find_op("view_as_real")(pairs).reshape(*x.shape[:-1], n)
     kept = x.narrow(-1, 1, x.shape[-1] - 1)

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 import rushlight as rl
+from rushlight import codegen
 from rushlight.op import fourier
+from rushlight.ops import fft_rows
 
 # One row and many, small factors, large primes (chirps), two kernels for one row, and a chirp of those.
 LENGTHS = (1, 2, 3, 5, 6, 7, 11, 12, 13, 17, 30, 97, 100, 101, 121, 225, 1000, 1009, 1331, 1536, 2048, 4199, 6000, 10007)
@@ -83,6 +85,45 @@ def test_imaginary_parts_that_a_real_result_cannot_have_are_ignored() -> None:
         if n % 2 == 0:
             cleared[:, -1].imag.zero_()
         assert rl.equal(rl.fft.irfft(half, n), rl.fft.irfft(cleared, n))
+
+
+@pytest.mark.parametrize("n", [2500, 4199, 6561, 10007, 15000, 30030])
+@pytest.mark.parametrize("kind", ["complex64", "complex128"])
+def test_the_library_and_the_kernels_agree_where_either_may_be_used(n: int, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    z, x = sample(3, n, kind)
+    half = np.ascontiguousarray(z[:, : n // 2 + 1])
+
+    def all_of_them() -> list[Any]:
+        return [rl.fft.fft(rl.from_numpy(z)), rl.fft.ifft(rl.from_numpy(z)), rl.fft.rfft(rl.from_numpy(x)),
+                rl.fft.fft(rl.from_numpy(x)), rl.fft.irfft(rl.from_numpy(half), n)]  # fmt: skip
+
+    chosen = []
+    monkeypatch.setattr(fft_rows, "library_is_faster", lambda *args: chosen.append(args) or False)
+    kernels = all_of_them()
+    monkeypatch.setattr(fft_rows, "library_is_faster", lambda *args: True)
+    assert len(chosen) == 5
+    for ours, theirs in zip(kernels, all_of_them(), strict=True):
+        assert ours.dtype is theirs.dtype
+        assert error(ours, theirs.numpy()) <= 2 * BOUND * EPSILON[kind] * math.log2(2 * n)
+
+
+def test_which_lengths_are_the_librarys() -> None:
+    """Those it was faster at; never a length that one kernel's scratch memory holds."""
+    faster = fft_rows.library_is_faster
+    assert all(faster(n, "c128", is_real) for n in (4199, 15000, 30030, 100000) for is_real in (False, True))
+    assert faster(4199, "c64", True) and faster(4199, "c64", True, True) and faster(10007, "c64", True, True)
+    assert not faster(4199, "c64") and not faster(15000, "c64", True) and not faster(1 << 20, "c128")
+    assert not any(faster(n, "c128", True) for n in (2, 1000, 1331, 2048))
+
+
+def test_a_kernel_holds_only_the_stages_of_its_length() -> None:
+    """The first transform of a program waits for its kernel: every stage written out costs a tenth of a second."""
+    assert fourier.forms(1000) == ((5, True), (8, False))
+    assert fourier.forms(17 * 19) == ((0, True),)
+    for code in ("c64", "c128"):
+        for kind in fourier.KINDS:
+            text = codegen.emit_llvm(fourier.transform_nest(code, kind, fourier.forms(1000)))
+            assert text.count("\n") < 2200, (code, kind)
 
 
 def test_lengths_are_factored_into_stages() -> None:
