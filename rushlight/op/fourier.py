@@ -1,9 +1,9 @@
 """Fourier transforms of many rows at once, a lane to each: a kernel for all lengths of the same small factors.
 
 Enters: a kind, a complex dtype and the radices of a length. Leaves: the nest of a self-sorting (Stockham) transform whose
-stages are data, so that another length of the same radices compiles nothing, and the tables it reads. Rows lie in scratch memory as [point][part][lane],
-so that every stage is whole vectors, whatever its radix. An inverse transform is a forward one with its parts exchanged on
-the way in and out. Refuses nothing: callers ask `smooth` first.
+stages are data, so that another length of the same radices compiles nothing, and the tables it reads. Rows lie in scratch
+memory as [point][part][lane], so that every stage is whole vectors, whatever its radix. An inverse transform is a forward
+one with its parts exchanged on the way in and out. Refuses nothing: callers ask `smooth` first.
 
 The kinds say how rows come and go:
 
@@ -343,20 +343,21 @@ class _Writer:
         return [For("c", ZERO, var("n"), (base, self.across_lanes("l", self.exchanged_write(lane, (k, (real(z), imag(z)))))))]
 
     def real_in(self) -> list[Statement]:
-        lane, k, n, two = var("l"), var("c"), var("n"), const(2, "i64")
-        first = var("first") + lane * two
+        """One row of every lane as real parts, then the other as imaginary ones."""
+        lane, k, n, two, which = var("l"), var("c"), var("n"), const(2, "i64"), var("which")
 
-        def read(lane: Value, point: Value) -> Pair:
-            start = var("first") * n
-            return load(IN, start + lane * (n * two) + point, self.part), load(IN, start + n + lane * (n * two) + point, self.part)
+        def write(lane: Value, *points: tuple[Value, Value]) -> list[Statement]:
+            places = [self.at("source", point, lane, var("plane")) for point, _ in points]
+            return stored(lane.attr, places, [x for _, x in points])
 
         def slow(begin: Value) -> list[Statement]:
-            bases = [Local("from", self.row(first, n)), Local("from2", self.row(first + ONE, n))]
-            pair = (load(IN, var("from") + k, self.part), load(IN, var("from2") + k, self.part))
-            inner = For("c", begin, n, tuple(self.write("source", lane, (k, pair))))
-            return [For("l", ZERO, self.width, (*bases, inner))]
+            base = Local("from", self.row(var("first") + lane * two + which, n))
+            inner = For("c", begin, n, tuple(write(lane, (k, load(IN, var("from") + k, self.part)))))
+            return [For("l", ZERO, self.width, (base, inner))]
 
-        return self.squares_in(n, read, lambda lane, *points: self.write("source", lane, *points), self.is_full(2), slow)
+        start = (var("first") + which) * n
+        made = self.squares_in(n, lambda lane, point: load(IN, start + lane * (n * two) + point, self.part), write, self.is_full(2), slow)
+        return [self.both([Local("plane", which * self.width), *made])]
 
     def chirp_in(self) -> list[Statement]:
         lane, k, swap, given = var("l"), var("c"), eq(var("swap"), ONE), var("given")
