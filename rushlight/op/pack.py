@@ -49,27 +49,27 @@ def lowered_steps(lowered: Lowered, device: Any, kernels: dict[tuple, Any], slot
     return packed(schedule(lowered, device.type), device, kernels, slots, places, bytes(constants))
 
 
-def placed(operand: int | Place, places: list[Place]) -> int | Place:
-    """An operand of a launch as the plan numbers it: tables have no number, and those behind them count on."""
+def placed(operand: int | Place, places: list[Place], tables: int) -> int | Place:
+    """An operand of a launch as the plan numbers it: the tables among them have no number, and those behind them count on."""
     number, start = operand if isinstance(operand, tuple) else (operand, 0)
     if number < len(places):
         slot, shift = places[number]
         start = start + shift
     else:
-        slot = number - sum([slot < 0 for slot, _ in places])
+        slot = number - tables
     return slot if type(start) is int and start == 0 and slot >= 0 else (slot, start)
 
 
 def packed(made: Schedule, device: Any, kernels: dict[tuple, Any], slots: list, places: list[Place], constants: bytes = b"") -> list[tuple]:
     """Steps of a schedule; `places` are those of its first operands. Temporaries get slots of their own."""
     slots.extend([("temp", BY_CODE[t.code], t.sizes, None, 0, 0) for t in made.temps])
-    steps = []
+    steps, tables = [], sum([slot < 0 for slot, _ in places])
     for launch in made.launches:
         key = (launch.key, device.type)
         kernel = kernels.get(key)
         if kernel is None:
             kernel = kernels[key] = as_step(compile_for(device, launch.nest()))
-        own = [placed(k, places) for k in launch.operands]
-        error = launch.error if launch.error < 0 else placed(launch.error, places)
+        own = [placed(k, places, tables) for k in launch.operands]
+        error = launch.error if launch.error < 0 else placed(launch.error, places, tables)
         steps.append((kernel, own, list(launch.params), launch.extent, launch.grain, error, *([constants] if constants else [])))
     return steps

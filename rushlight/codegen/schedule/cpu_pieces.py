@@ -44,12 +44,13 @@ def schedule_pieces(lowered: Lowered, library: bool) -> Schedule:
     together = end_to_end(lowered, pieces, layout) if library else None
     if together is not None:
         return Schedule((*launches, *together))
-    code, out = lowered.outs[0], len(lowered.memories)
+    memories = lowered.memories     # thousands of them, where thousands of tensors are joined
+    code, out = lowered.outs[0], len(memories)
     for p in pieces:
         axes = boxed(p, layout)
         start = sum([i * s for i, s in zip(p.start, layout, strict=True)])
         start += sum([(p.sizes[d] - 1) * layout[d] for d in p.backwards])
-        source = lowered.memories[p.memory].code
+        source = memories[p.memory].code
         places = ((p.memory, p.offset * SIZE[source]), (out, start * SIZE[code]))
         launches.append(copy_launch(source, code, axes, places, library))
     return Schedule(tuple(launches))
@@ -151,7 +152,8 @@ def copy_nest(source: str, target: str, rank: int, backwards: bool = False) -> N
 def end_to_end(lowered: Lowered, pieces: Sequence[Piece], layout: Sequence[int]) -> list[Launch] | None:
     """Launches that write dense boxes side by side; None where each is copied by itself as well."""
     code, shape = lowered.outs[0], lowered.shape
-    if len(pieces) < 2 or lowered.background is not None or any(lowered.memories[p.memory].code != code for p in pieces):
+    memories = lowered.memories
+    if len(pieces) < 2 or lowered.background is not None or any(memories[p.memory].code != code for p in pieces):
         return None
     dim = next((d for d in range(len(shape)) if any(p.start[d] != 0 for p in pieces[1:])), None)
     sizes = [product(p.sizes) for p in pieces]

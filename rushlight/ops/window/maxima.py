@@ -17,6 +17,7 @@ from rushlight.loops.lowered import At, Fold, Folding, Lowered, Memory, Staged, 
 from rushlight.loops.nest import Check, For, Local, Nest, Statement, Store, operands, rows
 from rushlight.op import Loops, find_op
 from rushlight.op.definition import KIND_PLANNED, OpDefinition
+from rushlight.op.memory import check_memory
 from rushlight.op.pointwise import compile_for
 from rushlight.op.reduction import GRAIN, as_step, product
 from rushlight.ops.reduction.extremes import lowest
@@ -76,6 +77,7 @@ class WindowMax(Loops):
     def lower(self, args: tuple) -> Lowered:
         input, axes, index = args[0], unpack(args[1]), INDEX_CODE[args[2]]
         lead = input.ndim - len(axes)
+        check_memory((*input.shape[:lead], *[axis.out for axis in axes]), input.dtype, input.device)   # before tables of that size
         windows = window_ranges(axes, lead, 1)
         reads = (Memory("input", input.dtype.code, tuple(input.shape), input.stride()), *[n for w in windows for n in w.numbers()])
         irregular = windows[-1].adaptive or not windows[-1].written
