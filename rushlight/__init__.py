@@ -22,6 +22,7 @@ _homes.install(_home_rows.ROWS, _home_rows.INTERNAL, _home_rows.NOT_ALIASED, _ho
 from . import (  # noqa: F401
     _C,
     autograd,
+    definitions as _definitions,
     dispatch as _dispatch,
     op,
     ops,
@@ -238,7 +239,7 @@ _LAZY_NAMES = {
     "ThroughputBenchmark": "utils.throughput_benchmark",
     "cond": "torch_names.control_flow", "while_loop": "torch_names.control_flow", "Stream": "torch_names.streams", "Event": "torch_names.streams", "get_device_module": "accelerator",
     "save": "serialization", "load": "serialization", **dict.fromkeys((*_STORAGE_NAMES, "Storage"), "storage"),
-    "einsum": "ops.einsum", "get_printoptions": "tensors.printing", "set_printoptions": "tensors.printing",
+    "einsum": "definitions.einsum", "get_printoptions": "tensors.printing", "set_printoptions": "tensors.printing",
     "autocast": "amp", "Future": "futures", "ScriptModule": "jit", "ScriptFunction": "jit",
     **dict.fromkeys((
         "autocast_decrement_nesting", "autocast_increment_nesting", "clear_autocast_cache", "get_autocast_cpu_dtype", "get_autocast_dtype",

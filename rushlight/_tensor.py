@@ -16,9 +16,9 @@ from . import _C, _utils
 from ._C import Tensor, UntypedStorage
 from .base import homes, late
 from .base.shape import sparse_coo, strided
+from .definitions.nested import container as _nested
+from .definitions.sparse import container as _sparse
 from .op import find_op
-from .ops.nested import container as _nested
-from .ops.sparse import container as _sparse
 from .storage import STORAGE_NAMES, TypedStorage, deepcopy_storage, face_of
 
 # --- pickling -----------------------------------------------------------------------------------------------------------

@@ -15,9 +15,9 @@ from ._C import Tensor, UntypedStorage
 from .base import late
 from .base.errors import ExceptionWrapper, KeyErrorMessage  # noqa: F401 - PyTorch's place for them
 from .base.shape import sparse_coo
+from .definitions.nested.container import start as start_nested
+from .definitions.sparse.container import COMPRESSED
 from .op import find_op
-from .ops.nested.container import start as start_nested
-from .ops.sparse.container import COMPRESSED
 
 
 class _Ongoing(threading.local):

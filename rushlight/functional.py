@@ -1,8 +1,8 @@
 """rushlight.functional: the top-level functions PyTorch writes in Python, under the module it keeps them in."""
 
 from .base import homes
+from .definitions.einsum import einsum
 from .op import published
-from .ops.einsum import einsum
 from .tensors.plain_functions import broadcast_shapes, broadcast_tensors
 
 _NAMES = ("atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "cartesian_prod", "cdist", "chain_matmul", "istft", "lu", "meshgrid", "norm", "pca_lowrank",

@@ -11,9 +11,9 @@ from typing import Any
 
 from . import _C
 from .base.shape import jagged, strided
+from .definitions.nested.container import NestedTensor, put_together
+from .definitions.sparse.construct import as_tensor
 from .op import find_op
-from .ops.nested.container import NestedTensor, put_together
-from .ops.sparse.construct import as_tensor
 
 __all__ = ["NestedTensor", "as_nested_tensor", "masked_select", "narrow", "nested_tensor", "nested_tensor_from_jagged", "to_padded_tensor"]
 

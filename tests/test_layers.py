@@ -40,27 +40,27 @@ def test_this_tree_has_no_violations():
 
 
 def test_downward_import_is_accepted(checker, capsys):
-    checker.write({"rushlight/ops/trig.py": "from rushlight.op import Pointwise\n", "rushlight/op/__init__.py": ""})
+    checker.write({"rushlight/definitions/trig.py": "from rushlight.op import Pointwise\n", "rushlight/op/__init__.py": ""})
     assert checker.main() == 0, capsys.readouterr().out
 
 
 @pytest.mark.parametrize("text", [
-    "from rushlight.ops import trig\n",
-    "from ..ops import trig\n",
-    "import rushlight.ops.trig\n",
-    "def late():\n    from rushlight.ops.trig import sin\n",
-    "import importlib\nimportlib.import_module('rushlight.ops.trig')\n",
+    "from rushlight.definitions import trig\n",
+    "from ..definitions import trig\n",
+    "import rushlight.definitions.trig\n",
+    "def late():\n    from rushlight.definitions.trig import sin\n",
+    "import importlib\nimportlib.import_module('rushlight.definitions.trig')\n",
     "import rushlight\n",
 ])
 def test_upward_import_is_reported(checker, capsys, text):
-    checker.write({"rushlight/ops/__init__.py": "", "rushlight/ops/trig.py": "", "rushlight/loops/expr.py": text})
+    checker.write({"rushlight/definitions/__init__.py": "", "rushlight/definitions/trig.py": "", "rushlight/loops/expr.py": text})
     assert checker.main() == 1
     assert "not below it" in capsys.readouterr().out
 
 
 def test_import_for_types_only_is_accepted(checker, capsys):
-    text = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from rushlight.ops import trig\n"
-    checker.write({"rushlight/ops/trig.py": "", "rushlight/loops/expr.py": text})
+    text = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from rushlight.definitions import trig\n"
+    checker.write({"rushlight/definitions/trig.py": "", "rushlight/loops/expr.py": text})
     assert checker.main() == 0, capsys.readouterr().out
 
 
@@ -86,7 +86,7 @@ def test_heavy_import_off_the_start_up_path_is_accepted(checker, capsys):
 
 
 def test_long_file_and_vague_name_are_reported(checker, capsys):
-    checker.write({"rushlight/ops/long.py": "x = 1\n" * 801, "csrc/utils.cpp": "", "rushlight/utils/data.py": ""})
+    checker.write({"rushlight/definitions/long.py": "x = 1\n" * 801, "csrc/utils.cpp": "", "rushlight/utils/data.py": ""})
     assert checker.main() == 1
     shown = capsys.readouterr().out
     assert "801 lines" in shown and "csrc/utils.cpp" in shown and "rushlight/utils" not in shown
@@ -107,25 +107,25 @@ def test_test_files_of_one_name_are_reported(checker, capsys):
 # --- imports that hide --------------------------------------------------------------------------------------------------
 
 HIDDEN_WAYS = {
-    "relative name": "from importlib import import_module\ndef later():\n    return import_module('..ops.trig', __package__)\n",
-    "relative to the root": "import importlib\ndef later():\n    importlib.import_module('.ops.trig', __name__.partition('.')[0])\n",
-    "dunder import": "def later():\n    __import__('rushlight.ops.trig')\n",
-    "f-string": "import importlib\ndef later():\n    importlib.import_module(f\"{__name__.partition('.')[0]}.ops.trig\")\n",
-    "string from a table": "import importlib\nTABLE = {'sin': 'trig'}\ndef later(name):\n    importlib.import_module(f'rushlight.ops.{TABLE[name]}')\n",
-    "whole names in a table": "import importlib\nTABLE = {'sin': 'rushlight.ops.trig'}\ndef later(name):\n    importlib.import_module(TABLE[name])\n",
-    "sys.modules": "import sys\ndef later():\n    return sys.modules['rushlight.ops.trig']\n",
-    "sys.modules.get": "import sys\nPACKAGE = __name__.rpartition('.loops')[0]\ndef later():\n    return sys.modules.get(f'{PACKAGE}.ops.trig')\n",
-    "asked of sys.modules": "import sys\ndef is_there():\n    return 'rushlight.ops.trig' in sys.modules\n",
-    "late rest": "from ..base import late\n__getattr__ = late.rest(__name__, 'rushlight.ops.trig')\n",
-    "late table": "from ..base import late\nTABLE = {'sin': 'ops.trig:sin'}\nlate.provide(TABLE)\n",
+    "relative name": "from importlib import import_module\ndef later():\n    return import_module('..definitions.trig', __package__)\n",
+    "relative to the root": "import importlib\ndef later():\n    importlib.import_module('.definitions.trig', __name__.partition('.')[0])\n",
+    "dunder import": "def later():\n    __import__('rushlight.definitions.trig')\n",
+    "f-string": "import importlib\ndef later():\n    importlib.import_module(f\"{__name__.partition('.')[0]}.definitions.trig\")\n",
+    "string from a table": "import importlib\nTABLE = {'sin': 'trig'}\ndef later(name):\n    importlib.import_module(f'rushlight.definitions.{TABLE[name]}')\n",
+    "whole names in a table": "import importlib\nTABLE = {'sin': 'rushlight.definitions.trig'}\ndef later(name):\n    importlib.import_module(TABLE[name])\n",
+    "sys.modules": "import sys\ndef later():\n    return sys.modules['rushlight.definitions.trig']\n",
+    "sys.modules.get": "import sys\nPACKAGE = __name__.rpartition('.loops')[0]\ndef later():\n    return sys.modules.get(f'{PACKAGE}.definitions.trig')\n",
+    "asked of sys.modules": "import sys\ndef is_there():\n    return 'rushlight.definitions.trig' in sys.modules\n",
+    "late rest": "from ..base import late\n__getattr__ = late.rest(__name__, 'rushlight.definitions.trig')\n",
+    "late table": "from ..base import late\nTABLE = {'sin': 'definitions.trig:sin'}\nlate.provide(TABLE)\n",
 }
 
 
 @pytest.mark.parametrize("way", HIDDEN_WAYS)
 def test_hidden_upward_import_is_reported(checker, capsys, way):
-    checker.write({"rushlight/base/late.py": "", "rushlight/ops/__init__.py": "", "rushlight/ops/trig.py": "", "rushlight/loops/expr.py": HIDDEN_WAYS[way]})
+    checker.write({"rushlight/base/late.py": "", "rushlight/definitions/__init__.py": "", "rushlight/definitions/trig.py": "", "rushlight/loops/expr.py": HIDDEN_WAYS[way]})
     assert checker.main() == 1
-    assert "rushlight.loops.expr imports rushlight.ops, which is not below it" in capsys.readouterr().out
+    assert "rushlight.loops.expr imports rushlight.definitions, which is not below it" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("hidden", [
@@ -160,8 +160,8 @@ def test_circle_for_types_only_is_accepted(checker, capsys):
 
 
 def test_words_of_docstrings_are_no_imports(checker, capsys):
-    text = '"""Nothing of ops here."""\nimport importlib\ndef load(name):\n    """ops, for example"""\n    importlib.import_module(f"rushlight.{name}")\n'
-    checker.write({"rushlight/ops/__init__.py": "", "rushlight/loops/expr.py": text})
+    text = '"""Nothing of definitions here."""\nimport importlib\ndef load(name):\n    """definitions, for example"""\n    importlib.import_module(f"rushlight.{name}")\n'
+    checker.write({"rushlight/definitions/__init__.py": "", "rushlight/loops/expr.py": text})
     assert checker.main() == 0, capsys.readouterr().out
 
 

@@ -50,6 +50,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("dispatch",),
     ("overrides",),
     ("transforms",),
+    ("definitions",),
     ("ops",),
     ("random",),
     ("tensors.printing", "tensors.indexing", "tensors.interop", "storage"),
@@ -294,7 +295,7 @@ class Tree:
 
 
 def layer_of(module: str) -> str:
-    """The name in LAYERS that `module` belongs to: rushlight.ops.pointwise.trig -> ops, rushlight.base.shape -> base.shape."""
+    """The name in LAYERS that `module` belongs to: rushlight.definitions.pointwise.trig -> ops, rushlight.base.shape -> base.shape."""
     _, _, below = module.partition(".")
     two = ".".join(below.split(".")[:2])
     return two if two in RANK else below.split(".")[0]

@@ -337,7 +337,7 @@ def late_modules() -> list[str]:
     found = []
     for path in sorted((ROOT / "rushlight").rglob("__init__.py")):
         name = ".".join(path.parent.relative_to(ROOT).parts)
-        if name != "rushlight" and "late.names(" in path.read_text() and "._" not in name and not name.startswith("rushlight.ops"):
+        if name != "rushlight" and "late.names(" in path.read_text() and "._" not in name and not name.startswith("rushlight.definitions"):
             found.append(name)
     return found
 

@@ -20,7 +20,7 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-FOLDER = str(ROOT / "rushlight" / "ops")
+FOLDER = str(ROOT / "rushlight" / "definitions")
 
 
 def use_module(path: str) -> None:

@@ -7,8 +7,8 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
+from ..definitions import attention as _attention
 from ..nn.attention import SDPBackend
-from ..ops import attention as _attention
 from .flags_of_modules import FP32Precision, precision_of, set_precision
 
 __all__ = [

@@ -1,6 +1,6 @@
 """Definitions: an op is one class, and rules belong to its kind.
 
-Adding an op: write a class in `rushlight/ops/` deriving from one of the kinds (Pointwise, Reduction, View, Indexed,
+Adding an op: write a class in `rushlight/definitions/` deriving from one of the kinds (Pointwise, Reduction, View, Indexed,
 Composite, Extern) with a `schema` and that kind's body. Defining the class registers it; functions, methods,
 in-place and `out=` forms, stubs and the generic tests follow from the registry. Nothing else lists op names.
 

@@ -1,6 +1,6 @@
 """The registry: every op by name, without importing what defines it.
 
-Enters: definition classes, which register themselves when their module (a family in `rushlight/ops/`) is imported.
+Enters: definition classes, which register themselves when their module (a family in `rushlight/definitions/`) is imported.
 Leaves: the core's `Op` objects and where they are published: functions, methods, operators. Nothing else lists op names.
 
 A process uses few of the families, so they are imported when one of their ops is first called or asked about. What must

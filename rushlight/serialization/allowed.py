@@ -18,7 +18,7 @@ from typing import Any
 from .. import _C, _tensor, _utils, storage
 from .._C import Tensor
 from ..base import shape
-from ..ops.nested.container import NestedTensor
+from ..definitions.nested.container import NestedTensor
 from . import names
 from .locations import StorageType
 from .stand_ins import _DimRange

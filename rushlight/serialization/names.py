@@ -24,7 +24,7 @@ _MOVED: dict[tuple[str, str], tuple[str, str]] = {
     ("torch._C", "_TensorBase"): ("rushlight", "Tensor"),
     ("torch.storage", "UntypedStorage"): ("rushlight", "UntypedStorage"),
     ("torch.utils.hooks", "RemovableHandle"): ("rushlight.autograd.hooks", "RemovableHandle"),
-    ("torch.nested._internal.nested_tensor", "NestedTensor"): ("rushlight.ops.nested.container", "NestedTensor"),
+    ("torch.nested._internal.nested_tensor", "NestedTensor"): ("rushlight.definitions.nested.container", "NestedTensor"),
     ("torch.nested._internal.nested_tensor", "_rebuild_njt"): ("rushlight._utils", "_rebuild_njt"),
     ("torch._dynamo.decorators", "_DimRange"): ("rushlight.serialization.stand_ins", "_DimRange"),
     ("torch.nn.utils.spectral_norm", "SpectralNormStateDictHook"): ("rushlight.serialization.stand_ins", "SpectralNormStateDictHook"),

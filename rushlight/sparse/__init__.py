@@ -13,10 +13,10 @@ from typing import Any, NoReturn
 from .. import _C
 from ..base.refusals import names_of
 from ..base.shape import sparse_coo, sparse_csc, sparse_csr
+from ..definitions.sparse.construct import always_check
+from ..definitions.sparse.container import SparseTensor
+from ..definitions.sparse.products import spread_diagonals
 from ..op import find_op
-from ..ops.sparse.construct import always_check
-from ..ops.sparse.container import SparseTensor
-from ..ops.sparse.products import spread_diagonals
 
 __all__ = [
     "SparseTensor", "addmm", "as_sparse_gradcheck", "check_sparse_tensor_invariants", "log_softmax", "mm", "sampled_addmm", "softmax", "solve", "spdiags",

@@ -120,7 +120,7 @@ utils.swapping -> utils: swap_tensors
 utils.tensorboard.images -> utils.tensorboard.summary: draw_boxes
 """
 # Parts that PyTorch has nothing like: their definitions are never called by PyTorch's names.
-INTERNAL = ("ops", "op", "loops", "codegen", "compat", "devices", "dispatch", "_C", "base.homes", "base.late", "base.disk_cache", "base.absent", "version", "torch_names.unbuilt", "base.refusals")
+INTERNAL = ("definitions", "op", "loops", "codegen", "compat", "devices", "dispatch", "_C", "base.homes", "base.late", "base.disk_cache", "base.absent", "version", "torch_names.unbuilt", "base.refusals")
 
 # Packages that `compat` completes when a program imports them under the other name.
 NOT_ALIASED = ("optim", "optim.lr_scheduler")

@@ -7,13 +7,13 @@ import pytest
 import rushlight as R
 from rushlight import _C
 from rushlight.codegen import schedule as schedules
+from rushlight.definitions.window.axes import ADAPTIVE, AVERAGE, POOL, Axis, pack
 from rushlight.fake import FakeTensorMode, ShapeEnv
 from rushlight.loops.inline import inline
 from rushlight.loops.lowered import NotLowerable
 from rushlight.loops.show_lowered import show_lowered
 from rushlight.op import ops
 from rushlight.op.pack import BY_CODE, lowered_steps
-from rushlight.ops.window.axes import ADAPTIVE, AVERAGE, POOL, Axis, pack
 
 FLOATS = (R.float32, R.float64, R.bfloat16)
 

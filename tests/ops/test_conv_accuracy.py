@@ -16,8 +16,8 @@ import pytest
 pytest.importorskip("torch")
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+import rushlight.definitions.conv as ops  # noqa: E402
 import rushlight.op.convolve as planner  # noqa: E402
-import rushlight.ops.conv as ops  # noqa: E402
 from benchmarks.conv_accuracy import PARTS, Conv, errors  # noqa: E402
 
 UNIT = 2.0**-24

@@ -10,8 +10,8 @@ import pytest
 
 import rushlight as rl
 from rushlight import codegen
+from rushlight.definitions import fft_rows
 from rushlight.op import fourier
-from rushlight.ops import fft_rows
 
 # One row and many, small factors, large primes (chirps), two kernels for one row, and a chirp of those.
 LENGTHS = (1, 2, 3, 5, 6, 7, 11, 12, 13, 17, 30, 97, 100, 101, 121, 225, 1000, 1009, 1331, 1536, 2048, 4199, 6000, 10007)

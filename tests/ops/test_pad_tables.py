@@ -7,8 +7,8 @@ import itertools
 import pytest
 
 import rushlight as rl
+from rushlight.definitions.pad import sources
 from rushlight.nn import functional as F
-from rushlight.ops.pad import sources
 
 
 @pytest.mark.parametrize("mode", ["circular", "reflect", "replicate"])

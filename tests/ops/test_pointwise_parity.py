@@ -41,7 +41,7 @@ def definitions() -> dict[str, type]:
     found = {}
     for classes in registered.values():
         for item in classes:
-            if issubclass(item, Pointwise) and item.__module__.startswith("rushlight.ops.pointwise."):
+            if issubclass(item, Pointwise) and item.__module__.startswith("rushlight.definitions.pointwise."):
                 found[longest(item).split("(")[0]] = item
     return found
 

@@ -27,7 +27,7 @@ def test_mvlgamma_sums_any_number_of_terms(p: int, dtype: str) -> None:
 
 
 def test_mvlgamma_in_steps_has_a_gradient(monkeypatch: pytest.MonkeyPatch) -> None:
-    from rushlight.ops.pointwise import special
+    from rushlight.definitions.pointwise import special
 
     x = rl.tensor([[30.0, 41.5], [35.0, 77.0]], dtype=rl.float64, requires_grad=True)
     whole = x.mvlgamma(50)

@@ -29,7 +29,7 @@ def run(code: str, cache: Path, **environment: str) -> str:
 
 FAMILIES = """
 import sys, rushlight as rl
-print(*sorted(m for m in sys.modules if m.startswith("rushlight.ops.")))
+print(*sorted(m for m in sys.modules if m.startswith("rushlight.definitions.")))
 """
 SURFACE = """
 import rushlight as rl, rushlight.linalg, rushlight.nn.functional as F
@@ -54,7 +54,7 @@ def test_import_brings_no_family_and_nothing_heavy(cache: Path) -> None:
 
 def test_the_first_call_brings_the_family_of_the_op(cache: Path) -> None:
     found = run("import rushlight as rl\nassert rl.ones(2).sin().shape == (2,)" + FAMILIES, cache)
-    assert "rushlight.ops.pointwise.trig" in found and "rushlight.ops.linalg" not in found and "rushlight.ops.conv" not in found
+    assert "rushlight.definitions.pointwise.trig" in found and "rushlight.definitions.linalg" not in found and "rushlight.definitions.conv" not in found
 
 
 def test_the_surface_is_the_same_with_and_without_kept_tables(cache: Path, tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ def test_ops_keep_their_identity_when_their_family_arrives(cache: Path) -> None:
 def test_definitions_of_one_name_have_one_order(cache: Path) -> None:
     ordered = "print([c.__module__ + '.' + c.__name__ for c in rl.op.definitions['mse_loss']])"
     plain = run("import rushlight as rl\n" + ordered, cache)
-    turned = run("import rushlight as rl\nimport rushlight.ops.loss_enumerated\n" + ordered, cache)
+    turned = run("import rushlight as rl\nimport rushlight.definitions.loss_enumerated\n" + ordered, cache)
     assert plain == turned
 
 
@@ -125,14 +125,14 @@ def test_damaged_tables_are_made_again(tmp_path: Path, how: str) -> None:
     (path,) = tmp_path.glob("ops-*")
     good = path.read_bytes()
     path.write_bytes(DAMAGES[how](good))
-    assert "rushlight.ops.conv" in run(FAMILIES, tmp_path)
+    assert "rushlight.definitions.conv" in run(FAMILIES, tmp_path)
     assert run(FAMILIES, tmp_path) == ""
 
 
 def test_no_folder_means_no_tables_and_no_complaint(tmp_path: Path) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("in the way")
-    assert "rushlight.ops.conv" in run("import warnings\nwarnings.simplefilter('error')\n" + FAMILIES, blocked)
+    assert "rushlight.definitions.conv" in run("import warnings\nwarnings.simplefilter('error')\n" + FAMILIES, blocked)
 
 
 @pytest.fixture(scope="module")
@@ -161,7 +161,7 @@ def test_shipped_tables_are_of_one_content(installation: Path, tmp_path: Path) -
     """An edit that keeps a file's size and its time is noticed all the same."""
     edited = tmp_path / "edited"
     shutil.copytree(installation, edited)
-    source = edited / "rushlight" / "ops" / "pointwise" / "hyperbolic.py"
+    source = edited / "rushlight" / "definitions" / "pointwise" / "hyperbolic.py"
     times, text = (source.stat().st_atime_ns, source.stat().st_mtime_ns), source.read_text()
     source.write_text(text.replace('"sinh(', '"sinq('))
     os.utime(source, ns=times)

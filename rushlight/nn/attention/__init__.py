@@ -12,7 +12,7 @@ import enum
 from collections.abc import Iterator
 from typing import Any
 
-from ...ops import attention as _attention
+from ...definitions import attention as _attention
 
 WARN_FOR_UNFUSED_KERNELS = False
 

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from rushlight.base.promotion import result_type_of
+from rushlight.definitions.copy import ordered_strides, prefers_channels_last
+from rushlight.definitions.reduction.restore import as_dtype
 from rushlight.loops.expr import cast, const, eq, lt, max_, min_, select
 from rushlight.loops.lowered import ONE, ZERO, At, Lowered, Memory, Piece
 from rushlight.op import Composite, Loops, Meta, find_op, wrap_dim
 from rushlight.op.pointwise import check_devices
-from rushlight.ops.copy import ordered_strides, prefers_channels_last
-from rushlight.ops.reduction.restore import as_dtype
 
 
 def joined_dtype(tensors: Sequence[Any]) -> Any:

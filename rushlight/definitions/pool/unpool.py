@@ -11,8 +11,8 @@ from typing import Any
 
 from rushlight import _C
 from rushlight.base.settings import alert_not_deterministic
+from rushlight.definitions.window.layout import in_order, is_channels_last
 from rushlight.op import Composite
-from rushlight.ops.window.layout import in_order, is_channels_last
 
 from .sizes import per_dim
 

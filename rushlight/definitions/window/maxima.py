@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from rushlight import _C
+from rushlight.definitions.reduction.extremes import lowest
 from rushlight.loops.expr import Value, and_, cast, const, eq, ge, gt, idiv, load, lt, min_, ne, or_, select, var
 from rushlight.loops.lowered import At, Fold, Folding, Lowered, Memory, Staged, compute_code
 from rushlight.loops.nest import Check, For, Local, Nest, Statement, Store, operands, rows
@@ -20,7 +21,6 @@ from rushlight.op.definition import KIND_PLANNED, OpDefinition
 from rushlight.op.memory import check_memory
 from rushlight.op.pointwise import compile_for
 from rushlight.op.reduction import GRAIN, as_step, product
-from rushlight.ops.reduction.extremes import lowest
 
 from .axes import unpack
 from .layout import ZERO, channels_last_strides, dense, in_order, is_channels_last, is_dense

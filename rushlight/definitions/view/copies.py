@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 from rushlight.base.shape import contiguous_format
+from rushlight.definitions.view import dims, parts, reinterpret, shape
 from rushlight.op import Composite, Geometry, View, find_op
 from rushlight.op.registry import op_name, schemas_of
-from rushlight.ops.view import dims, parts, reinterpret, shape
 
 METHODS = ("narrow",)   # the only copying form that PyTorch also publishes as a method
 

@@ -13,8 +13,8 @@ from typing import Any
 
 from rushlight import _C
 from rushlight.base.shape import INTS
+from rushlight.definitions.window.axes import RESAMPLE, Axis, once_per_shape, pack
 from rushlight.op import Composite, find_op
-from rushlight.ops.window.axes import RESAMPLE, Axis, once_per_shape, pack
 
 from .tables import CUBIC, LANCZOS, LINEAR, NEAREST, NEAREST_EXACT, to_bits
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from rushlight import _C
+from rushlight.definitions.reduction.extremes import highest, lowest
 from rushlight.op import Composite, find_op, wrap_dim
 from rushlight.op.definition import OpDefinition
-from rushlight.ops.reduction.extremes import highest, lowest
 
 from .scatter import _AlongDim, picked
 

@@ -6,9 +6,9 @@ Refuses: ordering complex numbers.
 
 from __future__ import annotations
 
+from rushlight.definitions.pointwise.checks import check_same_dtype, is_complex
 from rushlight.loops.expr import COMPLEX
 from rushlight.op import Pointwise, Promote
-from rushlight.ops.pointwise.checks import check_same_dtype, is_complex
 
 
 class Eq(Pointwise):

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 
+from rushlight.definitions.pointwise.checks import is_complex
 from rushlight.op import Pointwise, Promote
-from rushlight.ops.pointwise.checks import is_complex
 
 
 class Sin(Pointwise):

@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 from rushlight import _C
+from rushlight.definitions.reduction.extremes import selected_gradient
 from rushlight.op import Composite, Extern, Meta, Spec, result_type, wrap_dim
 from rushlight.op.definition import KIND_PLANNED
 from rushlight.op.radix import radix_plan
 from rushlight.op.ranks import rank_plan
-from rushlight.ops.reduction.extremes import selected_gradient
 
 CPU = _C.device("cpu")
 

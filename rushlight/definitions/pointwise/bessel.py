@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 
+from rushlight.definitions.pointwise import fits
 from rushlight.op import Pointwise, Promote
-from rushlight.ops.pointwise import fits
 
 NAN, INF = float("nan"), float("inf")
 

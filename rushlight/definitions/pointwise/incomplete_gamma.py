@@ -12,9 +12,9 @@ from __future__ import annotations
 from typing import Any
 
 from rushlight.base.promotion import result_type_of
+from rushlight.definitions.pointwise.checks import is_complex, is_integral
 from rushlight.op import Composite
 from rushlight.op.out import overwrite
-from rushlight.ops.pointwise.checks import is_complex, is_integral
 
 EPSILON = 1e-16
 # Nodes in (0, 1) and weights of the 30-point rule on [-1, 1]; the others are their mirror images.

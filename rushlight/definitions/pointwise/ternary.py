@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 
 from rushlight import _C, op
+from rushlight.definitions.pointwise.checks import check_mask, check_same_dtype, is_bool, is_complex, is_integral
 from rushlight.loops.expr import COMPLEX, FLOATS, Value
 from rushlight.op import Pointwise, Promote, find_op
 from rushlight.op.levels import behind
-from rushlight.ops.pointwise.checks import check_mask, check_same_dtype, is_bool, is_complex, is_integral
 
 
 class Where(Pointwise):

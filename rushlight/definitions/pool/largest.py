@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 from rushlight.base.shape import INTS, NUMBERS, is_below
+from rushlight.definitions.window.axes import ADAPTIVE, POOL, Axis, once_per_shape, pack
 from rushlight.op import Composite, find_op
 from rushlight.op.definition import OpDefinition
-from rushlight.ops.window.axes import ADAPTIVE, POOL, Axis, once_per_shape, pack
 
 from .sizes import Pooling, check_image, check_rank, fixed, per_dim, refuse
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from rushlight import _C
 from rushlight.base.promotion import rank, result_type_of
+from rushlight.definitions.indexed.reduce_into import MODES
 from rushlight.op import Composite, find_op, wrap_dim
-from rushlight.ops.indexed.reduce_into import MODES
 
 
 class Cov(Composite):

@@ -17,6 +17,7 @@ from itertools import product as combinations
 from typing import Any, NamedTuple
 
 from rushlight import _C
+from rushlight.definitions.window.layout import ONE, ZERO, unravel
 from rushlight.loops.expr import (
     Value,
     abs_,
@@ -46,7 +47,6 @@ from rushlight.op import find_op
 from rushlight.op.definition import KIND_PLANNED, OpDefinition
 from rushlight.op.pointwise import compile_for, compute_code
 from rushlight.op.reduction import GRAIN, as_step, product
-from rushlight.ops.window.layout import ONE, ZERO, unravel
 
 BILINEAR, NEAREST, BICUBIC = range(3)
 ZEROS, BORDER, REFLECTION = range(3)

@@ -9,9 +9,7 @@ from __future__ import annotations
 from rushlight import _C
 from rushlight.base.promotion import result_type_of
 from rushlight.base.shape import INTS
-from rushlight.loops.expr import BITS, COMPLEX, Value
-from rushlight.op import Composite, Pointwise, Promote
-from rushlight.ops.pointwise.checks import (
+from rushlight.definitions.pointwise.checks import (
     check_alpha,
     check_no_bool,
     is_bool,
@@ -19,6 +17,8 @@ from rushlight.ops.pointwise.checks import (
     is_integral,
     refuse_bool_and_complex,
 )
+from rushlight.loops.expr import BITS, COMPLEX, Value
+from rushlight.op import Composite, Pointwise, Promote
 
 
 class Add(Pointwise):

@@ -9,10 +9,10 @@ import math
 
 from rushlight._C import float32
 from rushlight.base.promotion import to_float
+from rushlight.definitions.pointwise.checks import is_bool
 from rushlight.op import Composite, Pointwise, Promote, find_op
 from rushlight.op.memory import check_memory
 from rushlight.op.out import overwrite
-from rushlight.ops.pointwise.checks import is_bool
 
 TERMS = 1 << 22   # of mvlgamma's sums, computed at a time
 INF = float("inf")

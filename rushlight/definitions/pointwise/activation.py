@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import math
 
+from rushlight.definitions.pointwise.checks import is_bool
 from rushlight.op import Composite, Pointwise, Promote, find_op
-from rushlight.ops.pointwise.checks import is_bool
 
 FLOATING_ONLY = ("bool", "integer", "complex")
 

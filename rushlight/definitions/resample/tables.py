@@ -10,7 +10,7 @@ import math
 import struct
 from collections.abc import Callable
 
-from rushlight.ops.window.axes import RESAMPLE, Axis, Table, rules
+from rushlight.definitions.window.axes import RESAMPLE, Axis, Table, rules
 
 NEAREST, NEAREST_EXACT, LINEAR, CUBIC, LANCZOS = range(5)
 REACH = {LINEAR: 2, CUBIC: 4, LANCZOS: 6}     # input positions an antialiasing filter covers, unscaled

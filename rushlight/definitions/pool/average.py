@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from rushlight.definitions.window.axes import ADAPTIVE, AVERAGE, Axis, once_per_shape, pack
+from rushlight.definitions.window.layout import in_order, is_channels_last
 from rushlight.op import Composite, find_op
-from rushlight.ops.window.axes import ADAPTIVE, AVERAGE, Axis, once_per_shape, pack
-from rushlight.ops.window.layout import in_order, is_channels_last
 
 from .largest import adaptive_sizes, check_adaptive
 from .sizes import Pooling, check_image, check_rank, fixed, refuse

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from rushlight.base.shape import channels_last, channels_last_3d
+from rushlight.definitions.copy import prefers_channels_last
 from rushlight.loops.expr import Value, const, idiv, irem, var
 from rushlight.loops.nest import For, Local, Statement
 from rushlight.op.indexed import contiguous_strides
-from rushlight.ops.copy import prefers_channels_last
 
 ZERO, ONE = const(0, "i64"), const(1, "i64")
 
