@@ -1,6 +1,6 @@
 """rushlight.nested: batches of tensors that differ in one size.
 
-Enters: lists of tensors, or values with offsets or lengths. Leaves: nested tensors (`ops/nested/`) of the jagged layout,
+Enters: lists of tensors, or values with offsets or lengths. Leaves: nested tensors (`definitions/nested/`) of the jagged layout,
 or with the strided layout's refusals of sizes as a whole. Refuses: components that differ in more than one dim.
 """
 

@@ -1,6 +1,6 @@
 """Transforms along one dim, on the host: generated kernels, and NumPy's pocketfft where that is faster.
 
-Enters: plain tensors, a dim, a scale. Leaves: new tensors, outside every graph; `ops/fft.py` adds derivatives. Real
+Enters: plain tensors, a dim, a scale. Leaves: new tensors, outside every graph; `definitions/fft.py` adds derivatives. Real
 rows of even length are transformed as complex ones of half the length where that is a power of two (`op/butterflies.py`).
 Other lengths go a lane to a row (`op/fourier.py`): in one kernel while its scratch memory fits a cache, as two of the square
 root's length beyond that, and as a convolution with a chirp where a prime factor is large.

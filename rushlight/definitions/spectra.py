@@ -1,7 +1,7 @@
 """Short-time Fourier transforms and their inverse.
 
 Enters: signals of one or two dims with torch's framing arguments. Leaves: composites of views, products and the
-transforms of `ops/fft.py`, so derivatives pass through. Refuses: framings that do not fit the signal, windows of
+transforms of `definitions/fft.py`, so derivatives pass through. Refuses: framings that do not fit the signal, windows of
 another length, and inverses whose windows leave points of the signal uncovered.
 """
 

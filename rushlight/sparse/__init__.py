@@ -1,6 +1,6 @@
 """rushlight.sparse: functions of sparse tensors that are not methods.
 
-Enters: sparse tensors of any layout (see `ops/sparse/`). Leaves: sparse or dense tensors whose gradients for sparse
+Enters: sparse tensors of any layout (see `definitions/sparse/`). Leaves: sparse or dense tensors whose gradients for sparse
 arguments hold the same places as those. Semi-structured tensors and `solve`, which need a GPU, are refused by name.
 """
 

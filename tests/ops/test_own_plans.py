@@ -11,7 +11,7 @@ from pathlib import Path
 import rushlight
 from rushlight.op import Loops, definitions
 
-OPS = Path(rushlight.__file__).parent / "ops"
+DEFINITIONS = Path(rushlight.__file__).parent / "definitions"
 
 # Planners and library kernels: products, convolutions, attention, sorting, Fourier transforms, recurrences and factorisations.
 PLANNERS = frozenset({
@@ -33,8 +33,8 @@ BY_HAND = frozenset({
 def written_by_hand() -> set[str]:
     """`file:name` of every plan that packs steps itself, and of every function that makes a nest, outside planners."""
     found = set()
-    for path in sorted(OPS.rglob("*.py")):
-        name = path.relative_to(OPS).as_posix()
+    for path in sorted(DEFINITIONS.rglob("*.py")):
+        name = path.relative_to(DEFINITIONS).as_posix()
         if name in PLANNERS:
             continue
         for item in ast.parse(path.read_text()).body:

@@ -1,7 +1,7 @@
 """Recurrent layers: RNN, LSTM, GRU and their cells, over padded or packed sequences.
 
 Enters: sequences [T, N, F] ([N, T, F] with batch_first, [T, F] alone, or packed) and first states. Leaves: the last layer's
-outputs and the last states. Refuses: sizes that do not fit, with the sizes. The networks themselves are ops (ops/recurrence.py).
+outputs and the last states. Refuses: sizes that do not fit, with the sizes. The networks themselves are ops (definitions/recurrence.py).
 """
 
 from __future__ import annotations
