@@ -46,6 +46,11 @@ def schedule_pieces(lowered: Lowered, library: bool) -> Schedule:
         return Schedule((*launches, *together))
     memories = lowered.memories     # thousands of them, where thousands of tensors are joined
     code, out = lowered.outs[0], len(memories)
+    opaque = {memories[p.memory].code for p in pieces} - SIZE.keys()
+    if opaque:
+        from ...loops.verify import OpaqueOperand  # only to refuse
+
+        raise OpaqueOperand(f"{lowered.name!r} is not implemented for elements of type {opaque.pop()!r}")
     for p in pieces:
         axes = boxed(p, layout)
         start = sum([i * s for i, s in zip(p.start, layout, strict=True)])

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rushlight.base.promotion import result_type_of
+from rushlight.base.shape import surely
 from rushlight.definitions.copy import ordered_strides, prefers_channels_last
 from rushlight.definitions.reduction.restore import as_dtype
 from rushlight.loops.expr import cast, const, eq, lt, max_, min_, select
@@ -63,7 +64,7 @@ class Cat(Loops):
         for k, t in real:
             pieces.append(Piece(k, tuple([start if d == dim else 0 for d in range(len(shape))]), tuple(t.shape), tuple(t.stride())))
             start = start + t.shape[dim]
-        used = [k for k, t in real if t.shape[dim] != 0]
+        used = [k for k, t in real if not surely(t.shape[dim] == 0)]     # sizes that elements decide may be anything
 
         def body(at: At, sources: Any) -> tuple:
             starts, end, joined = [], ZERO, [sources[k] for k in used]
