@@ -56,8 +56,8 @@ nn.modules.hooks -> nn.modules.module: register_module_backward_hook register_mo
 nn.modules.multihead -> nn.modules.activation: MultiheadAttention
 nn.modules.state -> nn.modules.module: _WrappedHook
 op.lapack -> _C: LinAlgError
-ops.einsum -> functional: einsum
-ops.nested.container -> nested._internal.nested_tensor: NestedTensor
+definitions.einsum -> functional: einsum
+definitions.nested.container -> nested._internal.nested_tensor: NestedTensor
 optim._adafactor -> optim: Adafactor
 optim._muon -> optim: Muon
 optim._stateless -> optim: swap_in_optimizer_params_and_state
