@@ -11,17 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...loops.expr import Value, const, eq, ge, gt, idiv, irem, load, min_, ne, or_, var
+from ...loops.expr import Value, const, eq, ge, gt, idiv, irem, load, max_, min_, ne, or_, var
 from ...loops.nest import BEGIN, For, If, Local, Multiply, Nest, Operand, Pack, Statement, Store, operands, rows
 from ..targets import vector_bits
 from ..tile_functions import ELEMENTS
 
-SLICE = 384              # values of k whose sums stay in registers
+SLICE = 512              # values of k whose sums stay in registers
 DIRECT_SLICE = 32        # the same where the right operand is read where it lies: rows of it that are read side by side
 TOGETHER = 4             # strips of columns that are packed at a time: rows of the right operand are read in longer runs
-BLOCK_STRIPS = 16        # strips of rows in a block: what a thread packs of the left operand at a time
+BLOCK_STRIPS = 12        # strips of rows in a block: what a thread packs of the left operand at a time
 TILES = {512: (14, 2), 256: (6, 2), 128: (8, 3)}     # rows and vectors of a register tile: sums fill most registers
-ZERO = const(0, "i64")
+ZERO, ONE = const(0, "i64"), const(1, "i64")
 
 
 def number(n: int) -> Value:
@@ -100,9 +100,11 @@ class _Product:
             Local("i0", irem(idiv(var("i"), parts), blocks) * var("block")),
             Local("high", min_(var("block"), var("m") - var("i0"))),
             Local("row_strips", idiv(var("high") + number(self.cut.height - 1), self.height)),
-            For("slice", ZERO, idiv(var("k") + number(self.slice - 1), number(self.slice)), (
-                Local("k0", var("slice") * number(self.slice)),
-                Local("deep", min_(number(self.slice), var("k") - var("k0"))),
+            Local("slices", max_(idiv(var("k") + number(self.slice - 1), number(self.slice)), ONE)),
+            Local("even", idiv(var("k") + var("slices") - ONE, var("slices"))),      # about equally long, not a short last one
+            For("slice", ZERO, var("slices"), (
+                Local("k0", var("slice") * var("even")),
+                Local("deep", min_(var("even"), var("k") - var("k0"))),
                 If(or_(or_(eq(var("i"), BEGIN), eq(var("j0"), ZERO)), gt(var("k"), number(self.slice))), (self.pack_rows(),)),
                 self.columns(),
             )),
