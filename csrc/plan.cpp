@@ -15,6 +15,7 @@ namespace rl {
 PyTypeObject* PlanType;
 PyTypeObject* PointwisePlanType;
 thread_local int64_t failed_check;
+static thread_local bool keeps_parts = false;   // whether plans remember what they were made of
 
 // --- building -------------------------------------------------------------------------------------------------------
 
@@ -77,12 +78,15 @@ class PlanReader {
     return !PyErr_Occurred();
   }
 
-  // (kernel, operands, params, extent, grain, error_slot, constants): kernel is an address, a callable, or ("handle", object)
+  // (kernel, operands, params, extent, grain, error_slot, constants, on_error): kernel is an address, a callable, or ("handle", object)
   bool step(PyObject* item, Step* step, size_t at) {
-    PyObject *kernel, *operands, *params, *extent, *grain;
+    PyObject *kernel, *operands, *params, *extent, *grain, *on_error = Py_None;
     const char* constants = nullptr;
     Py_ssize_t constant_bytes = 0;
-    if (!PyArg_ParseTuple(item, "OOOOOi|y#:step", &kernel, &operands, &params, &extent, &grain, &step->error_slot, &constants, &constant_bytes)) return false;
+    if (!PyArg_ParseTuple(item, "OOOOOi|y#O:step", &kernel, &operands, &params, &extent, &grain, &step->error_slot, &constants, &constant_bytes,
+                          &on_error))
+      return false;
+    if (on_error != Py_None) step->on_error = Py_NewRef(on_error);
     step->extent = number(extent, Patch::StepExtent, at);
     step->grain = number(grain, Patch::StepGrain, at);
     if (PyErr_Occurred()) return false;
@@ -100,19 +104,23 @@ class PlanReader {
 
 // A temporary is made right before the first step that names it and freed after the last, so that the next one can have its memory.
 static void set_lifetimes(PlanObject* plan) {
+  std::vector<std::pair<int, int>> lives(plan->slots->size(), {-1, -1});
   int count = static_cast<int>(plan->steps->size());
   for (int k = 0; k < count; k++) {
     const Step& step = (*plan->steps)[k];
     auto name = [&](int number) {
       int i = number - plan->num_inputs;
       if (i < 0 || (*plan->slots)[i].kind != SlotKind::Temp) return;
-      Slot& slot = (*plan->slots)[i];
-      if (slot.first < 0) slot.first = k;
-      slot.last = k;
-      plan->has_temporaries = true;
+      if (lives[i].first < 0) lives[i].first = k;
+      lives[i].second = k;
     };
     for (const Operand& o : step.operands) name(o.slot);
     if (step.error_slot >= 0) name(step.error_slot);
+  }
+  for (size_t i = 0; i < lives.size(); i++) {
+    if (lives[i].first < 0) continue;
+    (*plan->steps)[lives[i].first].makes.push_back(static_cast<int>(i));
+    (*plan->steps)[lives[i].second].frees.push_back(static_cast<int>(i));
   }
 }
 
@@ -148,10 +156,15 @@ static PyObject* plan_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) 
   for (const Step& step : *plan->steps)
     for (const Operand& o : step.operands)
       if (o.slot < -1 || o.slot >= total) return PyErr_Format(PyExc_ValueError, "Plan: operand slot %d out of range 0..%d", o.slot, total - 1), nullptr;
-  for (const Slot& slot : *plan->slots)
-    if ((slot.kind == SlotKind::View || slot.kind == SlotKind::Arg) && (slot.source < 0 || slot.source >= num_inputs))
-      return PyErr_Format(PyExc_ValueError, "Plan: slot source %d out of range", slot.source), nullptr;
+  for (size_t i = 0; i < plan->slots->size(); i++) {
+    const Slot& slot = (*plan->slots)[i];
+    if (slot.kind != SlotKind::View && slot.kind != SlotKind::Arg) continue;
+    int own = slot.source - num_inputs;   // of a view of an output, which must have been made by then
+    bool made = slot.kind == SlotKind::View && own >= 0 && own < static_cast<int>(i) && (*plan->slots)[own].kind == SlotKind::New;
+    if (!made && (slot.source < 0 || own >= 0)) return PyErr_Format(PyExc_ValueError, "Plan: slot source %d out of range", slot.source), nullptr;
+  }
   set_lifetimes(plan);
+  if (keeps_parts && !(plan->parts = PyTuple_Pack(2, steps, on_error))) return nullptr;
   if (!reader.patches.empty()) {
     plan->generic = new Generic;
     plan->generic->patches = std::move(reader.patches);
@@ -181,11 +194,13 @@ static void plan_dealloc(PyObject* self) {
     for (Step& step : *plan->steps) {
       Py_XDECREF(step.callable);
       Py_XDECREF(step.handle);
+      Py_XDECREF(step.on_error);
     }
   delete plan->slots;
   delete plan->steps;
   delete plan->generic;
   Py_XDECREF(plan->outputs);
+  Py_XDECREF(plan->parts);
   Py_XDECREF(plan->wrap);
   Py_XDECREF(plan->on_error);
   PyTypeObject* type = Py_TYPE(self);
@@ -208,13 +223,13 @@ PlanObject* plan_copy(PlanObject* plan) {
   for (Step& step : *copy->steps) {
     share(step.callable);
     share(step.handle);
+    share(step.on_error);
   }
   copy->outputs = share(plan->outputs);
   copy->wrap = share(plan->wrap);
   copy->on_error = share(plan->on_error);
   copy->single = plan->single;
   copy->traced = plan->traced;
-  copy->has_temporaries = plan->has_temporaries;
   copy->requires_grad = plan->requires_grad;
   return copy;
 }
@@ -284,8 +299,9 @@ bool launch_plugged(const Step& step, char** ptrs, int n, Stream* stream) {
 bool run_on_stream(PlanObject* plan, const Step& step, char** ptrs, int n) {
   Stream* stream = current_stream(plan->device);
   if (!stream) return false;
-  if (step.error_slot >= 0 && plan->on_error) {
-    char* cell = stream_check(stream, plan->on_error, nullptr);
+  PyObject* on_error = step.on_error ? step.on_error : plan->on_error;
+  if (step.error_slot >= 0 && on_error) {
+    char* cell = stream_check(stream, on_error, nullptr);
     if (!cell) return false;
     for (int i = 0; i < n; i++)
       if (step.operands[i].slot == step.error_slot) ptrs[i] = cell + step.operands[i].byte_offset;
@@ -325,7 +341,8 @@ bool run_step(PlanObject* plan, const Step& step, Tensor** all) {
   }
   if (step.handle) return run_on_stream(plan, step, ptrs, n);
   int64_t code = 0;
-  bool checked = step.error_slot >= 0 && plan->on_error;
+  PyObject* on_error = step.on_error ? step.on_error : plan->on_error;
+  bool checked = step.error_slot >= 0 && on_error;
   char* cell = checked ? all[step.error_slot]->data() : nullptr;
   if (checked) memcpy(cell, &code, sizeof(code));
   launch_native(step, ptrs);
@@ -333,20 +350,21 @@ bool run_step(PlanObject* plan, const Step& step, Tensor** all) {
   memcpy(&code, cell, sizeof(code));
   if (!code) return true;
   if (plan->traced) return failed_check = code, false;
-  Ref raised(PyObject_CallFunction(plan->on_error, "L", static_cast<long long>(code)));
+  Ref raised(PyObject_CallFunction(on_error, "L", static_cast<long long>(code)));
   if (!PyErr_Occurred()) PyErr_SetString(PyExc_IndexError, "index out of range");
   return false;
 }
 
-Tensor* make_slot(const Slot& slot, Tensor** inputs, Device device, bool requires_grad) {
-  if (slot.kind == SlotKind::Arg) return as_tensor(Py_NewRef(as_object(inputs[slot.source])));
+// `all` are the inputs, and behind them the slots made so far.
+Tensor* make_slot(const Slot& slot, Tensor** all, Device device, bool requires_grad) {
+  if (slot.kind == SlotKind::Arg) return as_tensor(Py_NewRef(as_object(all[slot.source])));
   int ndim = static_cast<int>(slot.sizes.size());
   if (slot.kind != SlotKind::View) {
     Tensor* fresh = tensor_empty(slot.sizes.data(), slot.strides.empty() && ndim ? nullptr : slot.strides.data(), ndim, slot.dtype, device);
     if (fresh && requires_grad && slot.kind == SlotKind::New) fresh->flags |= kRequiresGrad;
     return fresh;
   }
-  Tensor* source = inputs[slot.source];
+  Tensor* source = all[slot.source];
   Tensor* t = tensor_alias(source, slot.sizes.data(), slot.strides.data(), ndim, 0, slot.dtype);
   if (!t) return nullptr;
   int from = itemsize(source->dtype), to = itemsize(slot.dtype);
@@ -355,29 +373,27 @@ Tensor* make_slot(const Slot& slot, Tensor** inputs, Device device, bool require
   return t;
 }
 
-bool make_results(PlanObject* plan, Tensor** inputs, Tensor** slots, Tensor** given) {
+bool make_results(PlanObject* plan, Tensor** all, Tensor** given) {
   for (size_t i = 0; i < plan->slots->size(); i++) {
     const Slot& slot = (*plan->slots)[i];
-    if (given && slot.kind == SlotKind::New) slots[i] = as_tensor(Py_NewRef(as_object(*given++)));
-    else if (slot.kind != SlotKind::Temp && !(slots[i] = make_slot(slot, inputs, plan->device, plan->requires_grad))) return false;
+    Tensor*& made = all[plan->num_inputs + i];
+    if (given && slot.kind == SlotKind::New) made = as_tensor(Py_NewRef(as_object(*given++)));
+    else if (slot.kind != SlotKind::Temp && !(made = make_slot(slot, all, plan->device, plan->requires_grad))) return false;
   }
   return true;
 }
 
-bool make_temporaries(PlanObject* plan, int step, Tensor** slots) {
-  for (size_t i = 0; plan->has_temporaries && i < plan->slots->size(); i++) {
-    const Slot& slot = (*plan->slots)[i];
-    if (slot.first == step && !(slots[i] = make_slot(slot, nullptr, plan->device, false))) return false;
-  }
+bool make_temporaries(PlanObject* plan, const Step& step, Tensor** slots) {
+  for (int i : step.makes)
+    if (!(slots[i] = make_slot((*plan->slots)[i], nullptr, plan->device, false))) return false;
   return true;
 }
 
-bool free_temporaries(PlanObject* plan, int step, Tensor** slots) {
-  for (size_t i = 0; plan->has_temporaries && i < plan->slots->size(); i++)
-    if ((*plan->slots)[i].last == step) {
-      Py_DECREF(as_object(slots[i]));
-      slots[i] = nullptr;
-    }
+bool free_temporaries(const Step& step, Tensor** slots) {
+  for (int i : step.frees) {
+    Py_DECREF(as_object(slots[i]));
+    slots[i] = nullptr;
+  }
   return true;
 }
 
@@ -443,10 +459,12 @@ PyObject* plan_run(PlanObject* plan, Tensor** inputs, int num_inputs, Tensor** g
   Tensor** slots = all + num_inputs;
   for (int i = 0; i < num_slots; i++) slots[i] = nullptr;
   if (plan->generic) plan->generic->busy = true;
-  bool ok = make_results(plan, inputs, slots, given);
+  bool ok = make_results(plan, all, given);
   if (ok && kDevices[plan->device.type].has_data)
-    for (int k = 0; ok && k < static_cast<int>(plan->steps->size()); k++)
-      ok = make_temporaries(plan, k, slots) && run_step(plan, (*plan->steps)[k], all) && free_temporaries(plan, k, slots);
+    for (size_t k = 0; ok && k < plan->steps->size(); k++) {
+      const Step& step = (*plan->steps)[k];
+      ok = make_temporaries(plan, step, slots) && run_step(plan, step, all) && free_temporaries(step, slots);
+    }
   PyObject* result = ok ? plan_result(plan, slots) : nullptr;
   if (plan->generic) plan->generic->busy = false;
   for (int i = 0; i < num_slots; i++) Py_XDECREF(as_object(slots[i]));
@@ -455,14 +473,13 @@ PyObject* plan_run(PlanObject* plan, Tensor** inputs, int num_inputs, Tensor** g
 
 static PyObject* plan_call(PyObject* self, PyObject* args, PyObject*) {
   auto* plan = reinterpret_cast<PlanObject*>(self);
-  Tensor* inputs[256];
   Py_ssize_t n = PyTuple_GET_SIZE(args);
-  if (n > 256) return PyErr_SetString(PyExc_TypeError, "Plan: too many inputs"), nullptr;
+  std::vector<Tensor*> inputs(n);
   for (Py_ssize_t i = 0; i < n; i++) {
     if (!is_tensor(PyTuple_GET_ITEM(args, i))) return PyErr_SetString(PyExc_TypeError, "Plan: inputs must be tensors"), nullptr;
     inputs[i] = as_tensor(PyTuple_GET_ITEM(args, i));
   }
-  return plan_run(plan, inputs, static_cast<int>(n));
+  return plan_run(plan, inputs.data(), static_cast<int>(n));
 }
 
 static PyObject* plan_get_requires_grad(PyObject* self, void*) { return PyBool_FromLong(reinterpret_cast<PlanObject*>(self)->requires_grad); }
@@ -475,6 +492,13 @@ static int plan_set_requires_grad(PyObject* self, PyObject* value, void*) {
 
 static PyObject* plan_get_outputs(PyObject* self, void*) { return Py_NewRef(reinterpret_cast<PlanObject*>(self)->outputs); }
 
+static PyObject* plan_get_parts(PyObject* self, void*) {
+  PyObject* parts = reinterpret_cast<PlanObject*>(self)->parts;
+  return Py_NewRef(parts ? parts : Py_None);
+}
+
+static PyObject* plan_get_single(PyObject* self, void*) { return PyBool_FromLong(reinterpret_cast<PlanObject*>(self)->single); }
+
 static PyObject* plan_calls_python(PyObject* self, void*) {
   for (const Step& step : *reinterpret_cast<PlanObject*>(self)->steps)
     if (step.callable) Py_RETURN_TRUE;
@@ -482,6 +506,8 @@ static PyObject* plan_calls_python(PyObject* self, void*) {
 }
 static PyGetSetDef plan_getset[] = {{"calls_python", plan_calls_python, nullptr, "whether a step is a Python function", nullptr},
                                     {"outputs", plan_get_outputs, nullptr, "the slots as they were given", nullptr},
+                                    {"parts", plan_get_parts, nullptr, "(steps, on_error) as they were given, where keep_parts asked for them", nullptr},
+                                    {"single", plan_get_single, nullptr, "whether the one output is returned bare", nullptr},
                                     {"requires_grad", plan_get_requires_grad, plan_set_requires_grad, "whether fresh outputs are leaves that want a gradient", nullptr}, {}};
 static PyMethodDef plan_methods[] = {{"generalize", guarded<plan_generalize>, METH_VARARGS, "generalize(num_given, constants, program): let it hold for many shapes"}, {}};
 static PyType_Slot plan_slots[] = {{Py_tp_new, reinterpret_cast<void*>(guarded<plan_new>)},
@@ -561,7 +587,16 @@ static PyObject* py_set_num_threads(PyObject*, PyObject* arg) {
   Py_RETURN_NONE;
 }
 
-static PyMethodDef functions[] = {{"get_num_threads", guarded<py_num_threads>, METH_NOARGS, "threads that share large kernels"},
+static PyObject* py_keep_parts(PyObject*, PyObject* wanted) {
+  int on = PyObject_IsTrue(wanted);
+  if (on < 0) return nullptr;
+  bool before = keeps_parts;
+  keeps_parts = on != 0;
+  return PyBool_FromLong(before);
+}
+
+static PyMethodDef functions[] = {{"keep_parts", guarded<py_keep_parts>, METH_O, "whether plans made in this thread remember their steps; what was so before"},
+                                  {"get_num_threads", guarded<py_num_threads>, METH_NOARGS, "threads that share large kernels"},
                                   {"set_num_threads", guarded<py_set_num_threads>, METH_O, "how many threads share large kernels"},
                                   {}};
 

@@ -12,7 +12,7 @@ using Kernel = void (*)(char** ptrs, const int64_t* params, int64_t begin, int64
 enum class SlotKind : uint8_t {
   New,       // fresh tensor, returned
   Temp,      // fresh tensor, dropped after the call
-  View,      // alias of input `source`, returned
+  View,      // alias of input `source`, or of an output made before it, returned
   Arg,       // input `source` itself, returned (in-place)
 };
 
@@ -21,7 +21,6 @@ struct Slot {
   DType dtype;
   int source = -1;
   int64_t offset = 0;                // View: elements, relative to the source's offset
-  int first = -1, last = -1;         // Temp: the steps between which it is alive; the others live from the start to the end
   std::vector<int64_t> sizes, strides;
 };
 
@@ -40,6 +39,8 @@ struct Step {
   int64_t grain = 1;
   std::vector<char> constants;       // run-time scalars baked in; operand slot -1 points into it
   int error_slot = -1;               // slot of an i64 cell: non-zero after the run means failure
+  PyObject* on_error = nullptr;      // callable(code) raising for this step, where the plan's own does not know it
+  std::vector<int> makes, frees;     // temporaries that this step is the first, and the last, to name
 };
 
 // A number of a plan that depends on the sizes of the call: where it stands, and the register that holds it.
@@ -63,10 +64,10 @@ struct PlanObject {
   std::vector<Step>* steps;
   Generic* generic;                  // null: a plan for one shape
   PyObject* outputs;                 // the slots as Python gave them: sizes may be symbolic integers, which the fast path never asks
+  PyObject* parts;                   // null, or (steps, on_error) as Python gave them: kept for those who put plans together
   PyObject* wrap;                    // null, or callable making the result from a tuple (named tuples)
   PyObject* on_error;                // callable(code) raising, for error_slot
   bool single;                       // return the one output bare
-  bool has_temporaries;
   bool traced;                       // its numbers come from a program: `on_error` knows those of another call
   bool requires_grad;                // fresh outputs are leaves that want a gradient (factories)
 };

@@ -1,0 +1,83 @@
+"""Compiling a graph: read, group, emit; a callable comes out.
+
+Enters: a GraphModule and tensors like its inputs. Leaves: `Compiled`, called with a list of tensors of the same layouts; it returns a list.
+Refuses: graphs over several devices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from .. import _C
+from ..base.show import is_shown, show
+from .emit import Emitter
+from .read_graph import Reader, flat
+from .units import Grouping, summary
+from .values import Buffer, Value
+
+
+class Compiled:
+    """A compiled graph. `plan` is what runs; `calls` names ops that run in Python between its kernels."""
+
+    def __init__(self, plan: Any, outputs: Sequence[Any], constants: Sequence[Any], used: Sequence[int], calls: Sequence[str]) -> None:
+        self.plan, self.outputs, self.constants, self.used, self.calls = plan, outputs, tuple(constants), tuple(used), tuple(calls)
+        self.is_plain = list(outputs) == list(range(len(outputs)))
+
+    def __call__(self, inputs: Sequence[Any]) -> list[Any]:
+        made = self.plan(*inputs, *self.constants) if len(self.used) == len(inputs) else self.plan(*[inputs[k] for k in self.used], *self.constants)
+        return list(made[: len(self.outputs)]) if self.is_plain else [made[k] if type(k) is int else k[0] for k in self.outputs]
+
+
+def compile_graph(graph_module: Any, example_inputs: Sequence[Any]) -> Compiled:
+    """A callable that runs the graph through one plan."""
+    inputs = list(example_inputs)
+    used = [k for k, t in enumerate(inputs) if isinstance(t, _C.Tensor)]
+    devices = {inputs[k].device for k in used}
+    if len(devices) > 1:
+        raise RuntimeError(f"inductor: expected the graph's inputs on one device, got {sorted(map(str, devices))}")
+    device = next(iter(devices), _C.device("cpu"))
+    values = list(inputs)
+    for number, k in enumerate(used):
+        t = inputs[k]
+        values[k] = Buffer([int(n) for n in t.shape], [int(s) for s in t.stride()], t.dtype, number).whole()
+    reader = Reader(device)
+    reader.constants, reader.first_constant = [], len(used)
+    outputs = flat(reader.read(graph_module, values))
+    plan, order, calls = planned(reader, [v for v in outputs if isinstance(v, Value)], device)
+    places = iter(order)
+    numbered = [next(places) if isinstance(v, Value) else (v,) for v in outputs]
+    return Compiled(plan, numbered, reader.constants, used, calls)
+
+
+def planned(reader: Reader, outputs: Sequence[Value], device: Any) -> tuple[Any, list[int], list[str]]:
+    """The plan, which of its results are the outputs, and which ops run in Python."""
+    live = alive(reader.nodes, outputs)
+    units = Grouping(live).ordered()
+    if is_shown("graph"):
+        show("graph", "units", summary(units))
+    for v in outputs:
+        v.buffer.is_output = True
+    unit_readers: dict[Buffer, set[int]] = {}
+    for u in units:
+        for n in u.nodes:
+            for v in n.inputs:
+                unit_readers.setdefault(v.buffer, set()).add(u.number)
+    emitter = Emitter(reader.first_constant + len(reader.constants), device)
+    for u in units:
+        emitter.unit(u, lambda b, u=u: b.is_output or bool(unit_readers.get(b, set()) - {u.number}))
+    order = emitter.outputs(outputs)
+    return emitter.finish(), order, emitter.calls
+
+
+def alive(nodes: Sequence[Any], outputs: Sequence[Value]) -> list[Any]:
+    """The nodes that something needs: those that outputs come from, and those that write to inputs."""
+    wanted = {v.buffer for v in outputs}
+    kept = []
+    for node in reversed(nodes):
+        made = {v.buffer for v in node.results}
+        if made & wanted or any(b.is_input for b in node.writes):
+            kept.append(node)
+            wanted |= {v.buffer for v in node.inputs}
+    kept.reverse()
+    return kept

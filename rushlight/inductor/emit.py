@@ -1,0 +1,136 @@
+"""Units as slots and steps of one plan.
+
+Enters: units in order, the graph's inputs and outputs. Leaves: a `_C.Plan`. Memory between units is temporary: the core makes it before
+the first step that names it and frees it after the last, so that the next one can have it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .. import _C
+from ..op.pack import lowered_steps
+from .join import group_lowered
+from .read_graph import Node, by_code, map_values
+from .units import Unit
+from .values import Buffer, Value
+
+KERNELS: dict[tuple, Any] = {}
+
+
+class Emitter:
+    """Collects slots and steps."""
+
+    def __init__(self, num_inputs: int, device: Any) -> None:
+        self.num_inputs, self.device = num_inputs, device
+        self.slots: list[tuple] = []
+        self.steps: list[tuple] = []
+        self.calls: list[str] = []          # ops that run in Python
+
+    def slot(self, kind: str, dtype: Any, sizes: Any, strides: Any = None, source: int = -1, offset: int = 0) -> int:
+        self.slots.append((kind, dtype, tuple(sizes), strides, source, offset))
+        return self.num_inputs + len(self.slots) - 1
+
+    def home(self, buffer: Buffer) -> int:
+        """The slot of a buffer; a new one the first time."""
+        if buffer.slot is None:
+            buffer.slot = self.slot("new" if buffer.is_output else "temp", buffer.dtype, buffer.sizes, buffer.strides)
+        return buffer.slot
+
+    def place(self, value: Value) -> tuple[int, int]:
+        return self.home(value.buffer), value.byte_offset
+
+    def add(self, steps: Sequence[tuple], places: Sequence[tuple[int, int]], on_error: Any = None) -> None:
+        """Steps whose operands are numbered as `places`."""
+        for step in steps:
+            kernel, operands, params, extent, grain, error, *rest = step
+            own = [moved(o, places) for o in operands]
+            constants = rest[0] if rest else b""
+            error = places[error][0] if error >= 0 else -1
+            self.steps.append((kernel, own, params, extent, grain, error, constants, on_error if error >= 0 else None))
+
+    def unit(self, unit: Unit, read_outside: Callable[[Buffer], bool]) -> None:
+        if unit.form == "points":
+            self.points(unit, read_outside)
+        elif unit.form == "fold":
+            self.lowered(unit.nodes[0].lowered, unit.nodes[0].inputs, [v.buffer for v in unit.nodes[0].results])
+        elif unit.form == "call":
+            self.call(unit.nodes[0])
+        else:
+            self.plan(unit.nodes[0])
+
+    def points(self, unit: Unit, read_outside: Callable[[Buffer], bool]) -> None:
+        outs = [v.buffer for n in unit.nodes for v in n.results if read_outside(v.buffer)]
+        if outs:
+            lowered, inputs = group_lowered(unit.nodes, outs)
+            self.lowered(lowered, inputs, outs)
+
+    def lowered(self, lowered: Any, inputs: Sequence[Value], outs: Sequence[Buffer]) -> None:
+        slots = [("new", by_code(code), lowered.shape, None, -1, 0) for code in lowered.outs]
+        steps = lowered_steps(lowered, self.device, KERNELS, slots)
+        places = [*map(self.place, inputs), *[(self.home(b), 0) for b in outs]]
+        places += [(self.slot(*s), 0) for s in slots[len(outs) :]]
+        self.add(steps, places, lowered.on_error)
+
+    def plan(self, node: Node) -> None:
+        """The steps of an op's own plan."""
+        steps, on_error = node.plan.parts
+        places = [*map(self.place, node.inputs)]
+        results = iter(node.results)
+        for kind, dtype, sizes, strides, _source, _offset in node.plan.outputs:
+            places.append((self.slot("temp", dtype, sizes, strides), 0) if kind == "temp" else self.place(next(results)))
+        geometries = [*node.inputs, *[None] * len(node.plan.outputs)]
+        self.add([shown(step, geometries) for step in steps], places, on_error)
+
+    def call(self, node: Node) -> None:
+        """A Python call between kernels."""
+        self.calls.append(node.definition.name)
+        results = [] if node.writes else node.results
+        count, inputs, overload = len(node.inputs), node.inputs, node.overload
+
+        def run(*tensors: Any) -> None:
+            left = iter([v.of(t) for v, t in zip(inputs, tensors[:count], strict=True)])
+            made = overload.call(*map_values(node.args, lambda v: next(left), lambda v: isinstance(v, Value)))
+            for target, source in zip(tensors[count:], (made,) if node.single else made, strict=False):
+                target.copy_(source)
+
+        places = [*[self.home(v.buffer) for v in inputs], *[self.home(v.buffer) for v in results]]
+        self.steps.append((run, places, [], 1, 1, -1))
+
+    def outputs(self, values: Sequence[Value]) -> list[int]:
+        """Slots of the graph's outputs, which come last, as the numbers of what the plan returns."""
+        found = []
+        for v in values:
+            home = self.home(v.buffer)
+            if v.is_whole:
+                found.append(self.slot("arg", v.dtype, (), None, home) if v.buffer.is_input else home)
+            else:
+                found.append(self.slot("view", v.dtype, v.sizes, v.strides, home, v.offset))
+        returned = [self.num_inputs + k for k, s in enumerate(self.slots) if s[0] != "temp"]
+        return [returned.index(slot) for slot in found]
+
+    def finish(self) -> Any:
+        return _C.Plan(self.num_inputs, self.device, self.slots, self.steps, False)
+
+
+def moved(operand: Any, places: Sequence[tuple[int, int]]) -> Any:
+    """An operand of a part's step as the whole numbers it."""
+    number, offset = operand if isinstance(operand, tuple) else (operand, 0)
+    if number < 0:
+        return operand
+    slot, start = places[number]
+    return (slot, start + offset) if start or offset else slot
+
+
+def shown(step: tuple, geometries: Sequence[Value | None]) -> tuple:
+    """A step that calls Python is handed tensors: those that look at part of a buffer are made for it."""
+    kernel, operands, *rest = step
+    if not callable(kernel):
+        return step
+    looks = [geometries[o] if isinstance(o, int) and o >= 0 else None for o in operands]
+
+    def call(*tensors: Any) -> None:
+        kernel(*[t if v is None else v.of(t) for v, t in zip(looks, tensors, strict=True)])
+
+    return (call, operands, *rest)

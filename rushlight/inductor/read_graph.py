@@ -1,0 +1,317 @@
+"""Reading a graph: every node as a definition with its arguments bound, in the order of the graph.
+
+Enters: a GraphModule whose nodes call ops, and tensors (or fakes) like its inputs. Leaves: `Node`s over `Value`s. Views become
+geometry and leave no node; composites are traced into the ops of their bodies. Refuses: nodes that call modules or functions that are no ops.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .. import _C
+from ..loops.lowered import Lowered, NotLowerable
+from ..op.composite import Composite
+from ..op.definition import KIND_PLANNED
+from ..op.fused import Fused
+from ..op.pointwise import Pointwise
+from ..op.reduction import Reduction
+from ..op.view import Geometry, View
+from .values import Buffer, Value, fresh
+
+
+class Node:
+    """One op of the graph: what it is, what it reads, and the values it makes.
+
+    `form` is "points" (a Lowered of one loop), "fold" (a Lowered with a reduction), "rows" (a fused body), "steps" (a plan of its own),
+    or "call" (Python, between kernels).
+    """
+
+    def __init__(self, name: str, overload: Any, args: tuple, inputs: list[Value]) -> None:
+        self.name, self.overload, self.args, self.inputs = name, overload, args, inputs
+        self.definition = overload.definition
+        self.form = "call"
+        self.lowered: Lowered | None = None
+        self.plan: Any = None
+        self.results: list[Value] = []
+        self.single = True
+        self.writes: list[Buffer] = []        # buffers of others that it changes
+
+    def __repr__(self) -> str:
+        return f"{self.name}: {self.form} {self.definition.name}"
+
+
+class Reader:
+    """Reads one graph, and those of the composites in it, into one list of nodes."""
+
+    def __init__(self, device: Any) -> None:
+        self.device = device
+        self.nodes: list[Node] = []
+
+    def read(self, graph_module: Any, inputs: Sequence[Any]) -> list[Any]:
+        """The graph's outputs, from what its placeholders stand for: Values, or plain arguments."""
+        env: dict[Any, Any] = {}
+        given = iter(inputs)
+        for node in graph_module.graph.nodes:
+            if node.op == "placeholder":
+                env[node] = next(given)
+            elif node.op == "output":
+                return map_values(node.args[0], lambda n: env[n], is_node)
+            elif node.op == "get_attr":
+                env[node] = self.constant(attribute(graph_module, node.target))
+            elif node.op == "call_function":
+                args, kwargs = map_values((node.args, node.kwargs), lambda n: env[n], is_node)
+                env[node] = self.call(node, args, kwargs)
+            else:
+                raise NotImplementedError(f"inductor: a node of kind {node.op!r} ({node.target}). Trace the model with make_fx first.")
+        return []
+
+    def constant(self, tensor: Any) -> Value:
+        """A tensor that the graph holds: one more input, bound to it."""
+        self.constants.append(tensor)
+        return Buffer(tensor.shape, tensor.stride(), tensor.dtype, self.first_constant + len(self.constants) - 1).whole()
+
+    constants: list[Any]
+    first_constant: int
+
+    def call(self, fx_node: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+        target = fx_node.target
+        if not isinstance(target, _C.Overload):
+            if target is not operator.getitem and any(isinstance(a, Value) for a in flat((args, kwargs))):
+                raise NotImplementedError(f"inductor: {target} is no op of the registry. Decompose it, or wrap it with rushlight.library.custom_op.")
+            return target(*args, **kwargs)       # sizes, items of a tuple of results
+        overload = target
+        bound = bind(overload, args, kwargs)
+        if isinstance(overload.definition, View) and overload.definition.cacheable:
+            return self.view(overload.definition, bound)
+        if isinstance(overload.definition, Composite):
+            return self.inlined(overload.definition, bound)
+        node = Node(fx_node.name, overload, bound, [v for v in flat(bound) if isinstance(v, Value)])
+        self.nodes.append(node)
+        self.settle(node, fx_node)
+        return node.results[0] if node.single else tuple(node.results)
+
+    # Views and composites -----------------------------------------------------------------------------------------------
+
+    def view(self, definition: View, bound: tuple) -> Any:
+        source = bound[0]
+        made = definition.geometry(source.stand_in(self.device), *bound[1:])
+
+        def value(g: Geometry) -> Value:
+            dtype = g.dtype or source.dtype
+            own = source.offset * source.dtype.itemsize // dtype.itemsize
+            return Value(source.buffer, g.sizes, g.strides, own + g.offset, dtype)
+
+        return tuple([value(g) for g in made]) if isinstance(made, list) else value(made)
+
+    def inlined(self, definition: Composite, bound: tuple) -> Any:
+        """A composite: the ops of its body, traced for these arguments."""
+        from ..fx.experimental.proxy_tensor import make_fx  # noqa: PLC0415 - most graphs hold none
+
+        values = [v for v in flat(bound) if isinstance(v, Value)]
+
+        def body(*tensors: Any) -> Any:
+            left = iter(tensors)
+            return definition.compute(*map_values(bound, lambda v: next(left), lambda v: isinstance(v, Value)))
+
+        traced = make_fx(body, tracing_mode="fake")(*[v.stand_in(self.device) for v in values])
+        return self.read(traced, values)
+
+    # What a node is -------------------------------------------------------------------------------------------------------
+
+    def settle(self, node: Node, fx_node: Any) -> None:
+        """Find the form of the node, and its results."""
+        definition = node.definition
+        stands = tuple(map_values(node.args, lambda v: v.stand_in(self.device), lambda v: isinstance(v, Value)))
+        node.single = len(definition.spec.returns) == 1 and not definition.spec.returns[0].endswith("[]") if definition.spec.returns else True
+        if isinstance(definition, Fused) and self.rows(node, stands):
+            return
+        if isinstance(definition, Pointwise) and not definition.is_inplace and self.points(node, stands, fx_node):
+            return
+        if isinstance(definition, Reduction) and self.fold(node, stands):
+            return
+        self.steps(node, stands)
+
+    def points(self, node: Node, stands: tuple, fx_node: Any) -> bool:
+        definition = node.definition
+        try:
+            lowered = definition.lower(stands)
+        except NotLowerable:
+            return False
+        if definition.divisor and lowered.reads[0].code[0] in "iu":     # integer division looks for zeros first
+            return False
+        memories = [r for r in lowered.reads if hasattr(r, "dims")]
+        if len(memories) != len(node.inputs) or not lowered.aligned:
+            return False
+        strides = result_strides(fx_node, lowered.shape) or pointwise_strides(lowered.shape, node.inputs)
+        node.form, node.lowered = "points", lowered
+        node.results = [fresh(lowered.shape, strides, by_code(code)) for code in lowered.outs]
+        node.single = len(node.results) == 1
+        return True
+
+    def fold(self, node: Node, stands: tuple) -> bool:
+        try:
+            lowered = node.definition.lower(stands)
+        except NotLowerable:
+            return False
+        if len(node.inputs) != 1 or not lowered.aligned:
+            return False
+        node.form, node.lowered = "fold", lowered
+        node.results = [fresh(lowered.shape, None, by_code(code)) for code in lowered.outs]
+        node.single = len(node.results) == 1
+        return True
+
+    def rows(self, node: Node, stands: tuple) -> bool:
+        """A fused body over contiguous rows."""
+        if not all(v.is_contiguous for v in node.inputs):
+            return False
+        plan = kept_plan(node.definition, stands)
+        if plan is None:
+            return False
+        self.adopt(node, plan)
+        node.form = "rows"
+        return True
+
+    def steps(self, node: Node, stands: tuple) -> None:
+        """The plan that eager mode would make; dense copies of the operands first where it has none for these layouts."""
+        plan = kept_plan(node.definition, stands) if node.definition.kind == KIND_PLANNED else None
+        if plan is not None:
+            node.form = "steps"
+            self.adopt(node, plan)
+            return
+        self.nodes.pop()
+        if any(not v.is_contiguous for v in node.inputs) and not node.definition.is_inplace and node.definition.kind == KIND_PLANNED:
+            node.args = tuple(map_values(node.args, self.dense, lambda v: isinstance(v, Value)))
+            node.inputs = [v for v in flat(node.args) if isinstance(v, Value)]
+            stands = tuple(map_values(node.args, lambda v: v.stand_in(self.device), lambda v: isinstance(v, Value)))
+            plan = kept_plan(node.definition, stands)
+        self.nodes.append(node)
+        if plan is not None:
+            node.form = "steps"
+            self.adopt(node, plan)
+            return
+        self.called(node)
+
+    def dense(self, value: Value) -> Value:
+        """The value in row-major order: a copy where it lies otherwise."""
+        if value.is_contiguous:
+            return value
+        from ..op.registry import find_op  # noqa: PLC0415
+
+        overload = find_op("_laid_out").overload_list[0]
+        node = Node("dense", overload, (value, None), [value])
+        self.nodes.append(node)
+        self.steps(node, (value.stand_in(self.device), None))
+        return node.results[0]
+
+    def adopt(self, node: Node, plan: Any) -> None:
+        """The results of a plan's slots."""
+        node.plan, node.results = plan, []
+        for kind, dtype, sizes, strides, source, offset in plan.outputs:
+            if kind == "new":
+                node.results.append(fresh(sizes, strides, dtype))
+            elif kind == "arg":
+                node.results.append(node.inputs[source])
+                node.writes.append(node.inputs[source].buffer)
+            elif kind == "view":
+                base = node.inputs[source]
+                own = base.offset * base.dtype.itemsize // dtype.itemsize
+                node.results.append(Value(base.buffer, sizes, strides, own + offset, dtype))
+        node.single = plan.single
+
+    def called(self, node: Node) -> None:
+        """An op without a plan: run in Python, its results copied to where the plan keeps them."""
+        from ..fake import FakeTensorMode  # noqa: PLC0415
+
+        node.form = "call"
+        if node.definition.is_inplace:
+            node.results, node.writes = [node.inputs[0]], [node.inputs[0].buffer]
+            return
+        with FakeTensorMode() as mode:
+            fakes = map_values(node.args, lambda v: mode.from_tensor(v.stand_in(self.device)), lambda v: isinstance(v, Value))
+            made = node.overload.call(*fakes)
+        node.single = isinstance(made, _C.Tensor)
+        node.results = [fresh(t.shape, t.stride(), t.dtype) for t in ((made,) if node.single else made)]
+
+
+def kept_plan(definition: Any, stands: tuple) -> Any:
+    """The definition's plan for tensors of these layouts, with what it was made of; None where it has none."""
+    before = _C.keep_parts(True)
+    try:
+        plan = definition.plan(stands)
+    finally:
+        _C.keep_parts(before)
+    return plan if isinstance(plan, _C.Plan) and plan.parts is not None else None
+
+
+def bind(overload: Any, args: tuple, kwargs: dict[str, Any]) -> tuple:
+    """The arguments by the op's own signature, as its definition is given them."""
+    params = overload.definition.spec.params
+    given = dict(zip([p.name for p in params], args, strict=False))
+    given.update(kwargs)
+    return tuple([given[p.name] if p.name in given else None if p.required else p.default for p in params])
+
+
+def result_strides(fx_node: Any, shape: Sequence[int]) -> tuple[int, ...] | None:
+    """The strides that tracing saw, if it saw them."""
+    seen = fx_node.meta.get("val") if fx_node is not None else None
+    if not isinstance(seen, _C.Tensor) or tuple(seen.shape) != tuple(shape):
+        return None
+    return tuple([int(s) for s in seen.stride()])
+
+
+def pointwise_strides(shape: Sequence[int], inputs: Sequence[Value]) -> tuple[int, ...] | None:
+    """Row-major, unless a dense operand of the whole shape lies otherwise."""
+    first = next((v for v in inputs if v.sizes == tuple(shape) and not v.is_contiguous and 0 not in v.strides), None)
+    if first is None:
+        return None
+    order = sorted(range(len(shape)), key=lambda d: -first.strides[d])
+    strides, step = [0] * len(shape), 1
+    for d in reversed(order):
+        strides[d] = step
+        step *= shape[d]
+    return tuple(strides)
+
+
+# --- small matters ----------------------------------------------------------------------------------------------------------
+
+
+def is_node(x: Any) -> bool:
+    return type(x).__name__ == "Node" and hasattr(x, "graph")
+
+
+def map_values(structure: Any, function: Callable, chosen: Callable[[Any], bool]) -> Any:
+    """The structure with the chosen leaves exchanged."""
+    if chosen(structure):
+        return function(structure)
+    if isinstance(structure, (list, tuple)):
+        parts = [map_values(x, function, chosen) for x in structure]
+        return tuple(parts) if isinstance(structure, tuple) else parts
+    if isinstance(structure, dict):
+        return {k: map_values(x, function, chosen) for k, x in structure.items()}
+    if isinstance(structure, slice):
+        return slice(*[map_values(x, function, chosen) for x in (structure.start, structure.stop, structure.step)])
+    return structure
+
+
+def flat(structure: Any) -> list[Any]:
+    """The leaves of a structure, in order."""
+    if isinstance(structure, (list, tuple)):
+        return [leaf for x in structure for leaf in flat(x)]
+    if isinstance(structure, dict):
+        return [leaf for x in structure.values() for leaf in flat(x)]
+    return [structure]
+
+
+def attribute(module: Any, path: str) -> Any:
+    """What a dotted path names."""
+    return operator.attrgetter(path)(module)
+
+
+_BY_CODE = {d.code: d for d in vars(_C).values() if isinstance(d, _C.dtype)}
+
+
+def by_code(code: str) -> Any:
+    """The dtype of a loop-language type."""
+    return _BY_CODE[code]

@@ -1,0 +1,141 @@
+"""Units: which nodes share a kernel, and in which order they run.
+
+Enters: nodes in the order of the graph. Leaves: `Unit`s in an order that computes everything before it is read.
+
+    points   pointwise ops over one shape, in one loop: what is read outside of the group is stored, the rest stays in registers
+    rows     the same and fused bodies (softmax, norms, cross entropy), folds of whole rows: one loop over rows
+    fold     a reduction; pointwise ops that nobody else reads are computed where it reads them
+    steps    an op with a plan of its own: products, convolutions, attention, moves
+    call     an op run in Python
+
+A node joins the unit of one of its producers if that makes no circle: none of its other producers may come after that unit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..codegen.schedule.launch import product
+from .read_graph import Node
+from .values import Buffer
+
+MOST_NODES = 64          # of one unit: kernels beyond that take long to compile, and no longer fit the registers
+MOST_READS = 24          # tensors a unit reads
+
+
+class Unit:
+    """Nodes that run together."""
+
+    def __init__(self, number: int, node: Node) -> None:
+        self.number, self.form, self.nodes = number, node.form, [node]
+        self.before: set[int] = set()         # units that must have run, near and far
+        self.inner = 0                        # rows: how many trailing dims make a row
+
+    @property
+    def made(self) -> set[Buffer]:
+        return {v.buffer for n in self.nodes for v in n.results}
+
+    def __repr__(self) -> str:
+        return f"{self.form}[{', '.join(n.definition.name for n in self.nodes)}]"
+
+
+class Grouping:
+    """Puts nodes into units, one after another."""
+
+    def __init__(self, nodes: Sequence[Node]) -> None:
+        self.units: dict[int, Unit] = {}
+        self.unit_of: dict[int, Unit] = {}            # by id of a node
+        self.writer: dict[Buffer, Node] = {}          # who wrote a buffer last
+        self.readers: dict[Buffer, list[Node]] = {}   # who read it since
+        for node in nodes:
+            self.place(node)
+
+    def place(self, node: Node) -> None:
+        """A unit for the node: that of a producer, or a new one."""
+        needed = self.needed(node)
+        chosen = next((u for u in sorted(needed, key=lambda u: -u.number) if self.joins(node, u, needed)), None)
+        if chosen is None:
+            chosen = self.units[len(self.units)] = Unit(len(self.units), node)
+        else:
+            chosen.nodes.append(node)
+            chosen.form, chosen.inner = joined_form(chosen, node)
+        self.unit_of[id(node)] = chosen
+        earlier = {u.number for u in needed if u is not chosen}.union(*[u.before for u in needed if u is not chosen]) - chosen.before
+        chosen.before |= earlier
+        if earlier:
+            for u in self.units.values():
+                if chosen.number in u.before:
+                    u.before |= earlier
+        for v in node.inputs:
+            self.readers.setdefault(v.buffer, []).append(node)
+        for buffer in (*[v.buffer for v in node.results], *node.writes):
+            if buffer in node.writes or buffer not in self.writer:
+                self.writer[buffer] = node
+                self.readers[buffer] = []
+
+    def needed(self, node: Node) -> list[Unit]:
+        """Units that must not come after the node: those that write what it reads, and use what it writes."""
+        found: dict[int, Unit] = {}
+        for v in node.inputs:
+            if v.buffer in self.writer:
+                u = self.unit_of[id(self.writer[v.buffer])]
+                found[u.number] = u
+        for buffer in node.writes:
+            for n in (*self.readers.get(buffer, ()), *([self.writer[buffer]] if buffer in self.writer else ())):
+                u = self.unit_of[id(n)]
+                found[u.number] = u
+        return list(found.values())
+
+    def joins(self, node: Node, unit: Unit, needed: Sequence[Unit]) -> bool:
+        """Whether the node may share the unit's kernel."""
+        if any(unit.number in u.before for u in needed if u is not unit) or len(unit.nodes) >= MOST_NODES:
+            return False
+        reads = {v.buffer for n in (*unit.nodes, node) for v in n.inputs} - unit.made
+        return len(reads) <= MOST_READS and fits(node, unit)
+
+    def ordered(self) -> list[Unit]:
+        """Every unit after those it needs."""
+        return sorted(self.units.values(), key=lambda u: (len(u.before), u.number))
+
+
+def fits(node: Node, unit: Unit) -> bool:
+    """Whether the node's loop is the unit's."""
+    inside = unit.made
+    for v in node.inputs:
+        if v.buffer in inside and not v.is_whole:
+            return False                     # a view of what the unit makes: it must be in memory first
+    if unit.form == "points" and node.form == "points":
+        return same_loop(node, unit)
+    return fits_rows(node, unit)
+
+
+def shape_of(node: Node) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Sizes and strides of what a node makes."""
+    return node.results[0].sizes, node.results[0].strides
+
+
+def same_loop(node: Node, unit: Unit) -> bool:
+    return shape_of(node) == shape_of(unit.nodes[0])
+
+
+def fits_rows(node: Node, unit: Unit) -> bool:
+    """Rows join pointwise ops over the same rows, and the other way round."""
+    return False
+
+
+def joined_form(unit: Unit, node: Node) -> tuple[str, int]:
+    """The form of the unit with the node in it."""
+    return unit.form, unit.inner
+
+
+def numel(sizes: Sequence[int]) -> int:
+    return product(sizes)
+
+
+def summary(units: Sequence[Unit]) -> str:
+    """The units as text, for RUSHLIGHT_SHOW=graph."""
+    return "\n".join(f"{u.number:4} {u!r}" for u in units)
+
+
+__all__: list[Any] = ["Grouping", "Unit", "summary"]

@@ -1,0 +1,68 @@
+"""Tensors of a graph: memory that somebody makes, and how it is looked at.
+
+Enters: sizes, strides and dtypes as tracing found them. Leaves: `Buffer`s (one allocation each, or an input of the graph) and `Value`s,
+geometries over them. A view is another Value of the same Buffer; so is what an in-place op returns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from .. import _C
+from ..loops.inline import row_major
+
+
+class Buffer:
+    """One allocation: an input of the graph (`number` says which), or memory that a unit fills."""
+
+    def __init__(self, sizes: Sequence[int], strides: Sequence[int], dtype: Any, number: int = -1) -> None:
+        self.sizes, self.strides, self.dtype, self.number = tuple(sizes), tuple(strides), dtype, number
+        self.slot: int | None = number if number >= 0 else None
+        self.is_output = False
+
+    @property
+    def is_input(self) -> bool:
+        return self.number >= 0
+
+    def whole(self) -> Value:
+        """The buffer as it was allocated."""
+        return Value(self, self.sizes, self.strides, 0, self.dtype)
+
+
+class Value:
+    """Elements of a buffer; `offset` counts elements of `dtype` from its first."""
+
+    def __init__(self, buffer: Buffer, sizes: Sequence[int], strides: Sequence[int], offset: int, dtype: Any) -> None:
+        self.buffer, self.sizes, self.strides, self.offset, self.dtype = buffer, tuple(sizes), tuple(strides), offset, dtype
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is the buffer as allocated."""
+        b = self.buffer
+        return self.offset == 0 and self.sizes == b.sizes and self.strides == b.strides and self.dtype is b.dtype
+
+    @property
+    def is_contiguous(self) -> bool:
+        """Whether its elements lie in row-major order without gaps."""
+        return all(n == 1 or s == r for n, s, r in zip(self.sizes, self.strides, row_major(self.sizes), strict=True))
+
+    @property
+    def byte_offset(self) -> int:
+        return self.offset * self.dtype.itemsize
+
+    def stand_in(self, device: Any) -> Any:
+        """A tensor of this layout for rules to look at; what is in it means nothing."""
+        return _C.empty(self.sizes, self.strides, self.dtype, device)
+
+    def of(self, tensor: Any) -> Any:
+        """These elements of the tensor that holds the buffer."""
+        if self.is_whole:
+            return tensor
+        start = tensor.storage_offset() * tensor.itemsize // self.dtype.itemsize
+        return _C.alias(tensor, self.sizes, self.strides, start + self.offset, self.dtype)
+
+
+def fresh(sizes: Sequence[int], strides: Sequence[int] | None, dtype: Any) -> Value:
+    """A new buffer of this layout (None: row-major), whole."""
+    return Buffer(sizes, row_major(sizes) if strides is None else strides, dtype).whole()
