@@ -10,9 +10,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import _C
-from ..op.pack import lowered_steps
+from ..codegen.schedule.cpu_rows import schedule_rows
+from ..op.pack import lowered_steps, packed
 from .join import group_lowered
 from .read_graph import Node, by_code, map_values
+from .rows import row_program
 from .units import Unit
 from .values import Buffer, Value
 
@@ -53,6 +55,8 @@ class Emitter:
     def unit(self, unit: Unit, read_outside: Callable[[Buffer], bool]) -> None:
         if unit.form == "points":
             self.points(unit, read_outside)
+        elif unit.form == "rows" and (len(unit.nodes) > 1 or unit.nodes[0].form != "rows"):
+            self.rows(unit, read_outside)
         elif unit.form == "fold":
             self.lowered(unit.nodes[0].lowered, unit.nodes[0].inputs, [v.buffer for v in unit.nodes[0].results])
         elif unit.form == "call":
@@ -65,6 +69,17 @@ class Emitter:
         if outs:
             lowered, inputs = group_lowered(unit.nodes, outs)
             self.lowered(lowered, inputs, outs)
+
+    def rows(self, unit: Unit, read_outside: Callable[[Buffer], bool]) -> None:
+        outs = [v.buffer for n in unit.nodes for v in n.results if read_outside(v.buffer)]
+        if not outs:
+            return
+        program, inputs, on_error = row_program(unit.nodes, unit.rows, outs)
+        made = schedule_rows(program, unit.rows.count, unit.rows.cols)
+        slots = [("new", b.dtype, b.sizes, None, -1, 0) for b in outs]
+        steps = packed(made, self.device, KERNELS, slots, [])
+        places = [*map(self.place, inputs), *[(self.home(b), 0) for b in outs], *[(self.slot(*s), 0) for s in slots[len(outs) :]]]
+        self.add(steps, places, on_error)
 
     def lowered(self, lowered: Any, inputs: Sequence[Value], outs: Sequence[Buffer]) -> None:
         slots = [("new", by_code(code), lowered.shape, None, -1, 0) for code in lowered.outs]

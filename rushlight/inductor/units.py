@@ -14,10 +14,10 @@ A node joins the unit of one of its producers if that makes no circle: none of i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from ..codegen.schedule.launch import product
+from ..loops.row_program import FULL, ROW
 from .read_graph import Node
+from .rows import Shape, joined_shape, shape_of_rows
 from .values import Buffer
 
 MOST_NODES = 64          # of one unit: kernels beyond that take long to compile, and no longer fit the registers
@@ -30,7 +30,7 @@ class Unit:
     def __init__(self, number: int, node: Node) -> None:
         self.number, self.form, self.nodes = number, node.form, [node]
         self.before: set[int] = set()         # units that must have run, near and far
-        self.inner = 0                        # rows: how many trailing dims make a row
+        self.rows: Shape | None = shape_of_rows(node)      # the rows it works on, where it does
 
     @property
     def made(self) -> set[Buffer]:
@@ -58,8 +58,7 @@ class Grouping:
         if chosen is None:
             chosen = self.units[len(self.units)] = Unit(len(self.units), node)
         else:
-            chosen.nodes.append(node)
-            chosen.form, chosen.inner = joined_form(chosen, node)
+            self.join(chosen, node)
         self.unit_of[id(node)] = chosen
         earlier = {u.number for u in needed if u is not chosen}.union(*[u.before for u in needed if u is not chosen]) - chosen.before
         chosen.before |= earlier
@@ -73,6 +72,13 @@ class Grouping:
             if buffer in node.writes or buffer not in self.writer:
                 self.writer[buffer] = node
                 self.readers[buffer] = []
+
+    def join(self, unit: Unit, node: Node) -> None:
+        """The node becomes part of the unit."""
+        if unit.form != "points" or node.form != "points":
+            unit.rows = joined_shape(unit.nodes, unit.rows, node)
+            unit.form = "rows"
+        unit.nodes.append(node)
 
     def needed(self, node: Node) -> list[Unit]:
         """Units that must not come after the node: those that write what it reads, and use what it writes."""
@@ -102,12 +108,15 @@ class Grouping:
 def fits(node: Node, unit: Unit) -> bool:
     """Whether the node's loop is the unit's."""
     inside = unit.made
-    for v in node.inputs:
-        if v.buffer in inside and not v.is_whole:
-            return False                     # a view of what the unit makes: it must be in memory first
+    if any(v.buffer in inside and not v.is_whole for v in node.inputs):
+        return False                         # a view of what the unit makes: it must be in memory first
     if unit.form == "points" and node.form == "points":
-        return same_loop(node, unit)
-    return fits_rows(node, unit)
+        return shape_of(node) == shape_of(unit.nodes[0])
+    if unit.form not in ("points", "fold", "rows") or node.form not in ("points", "fold", "rows"):
+        return False
+    rows = joined_shape(unit.nodes, unit.rows, node)
+    # What is one number per column exists only when all rows are done.
+    return rows is not None and all(rows.kind(v) in (FULL, ROW) for v in node.inputs if v.buffer in inside)
 
 
 def shape_of(node: Node) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -115,27 +124,6 @@ def shape_of(node: Node) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return node.results[0].sizes, node.results[0].strides
 
 
-def same_loop(node: Node, unit: Unit) -> bool:
-    return shape_of(node) == shape_of(unit.nodes[0])
-
-
-def fits_rows(node: Node, unit: Unit) -> bool:
-    """Rows join pointwise ops over the same rows, and the other way round."""
-    return False
-
-
-def joined_form(unit: Unit, node: Node) -> tuple[str, int]:
-    """The form of the unit with the node in it."""
-    return unit.form, unit.inner
-
-
-def numel(sizes: Sequence[int]) -> int:
-    return product(sizes)
-
-
 def summary(units: Sequence[Unit]) -> str:
     """The units as text, for RUSHLIGHT_SHOW=graph."""
     return "\n".join(f"{u.number:4} {u!r}" for u in units)
-
-
-__all__: list[Any] = ["Grouping", "Unit", "summary"]
