@@ -4,6 +4,8 @@
 
 #include <structmember.h>
 
+#include <chrono>
+
 #include "device.h"
 #include "geometry.h"
 #include "pool.h"
@@ -16,6 +18,7 @@ PyTypeObject* PlanType;
 PyTypeObject* PointwisePlanType;
 thread_local int64_t failed_check;
 static thread_local bool keeps_parts = false;   // whether plans remember what they were made of
+static thread_local std::vector<int64_t>* step_times = nullptr;   // nanoseconds of each step, where somebody asks for them
 
 // --- building -------------------------------------------------------------------------------------------------------
 
@@ -442,6 +445,10 @@ bool plan_takes_outputs(PlanObject* plan, Tensor** inputs, int num_inputs, Tenso
   return k == num_outs;
 }
 
+static int64_t now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
 PyObject* plan_run(PlanObject* plan, Tensor** inputs, int num_inputs, Tensor** given) {
   if (num_inputs != plan->num_inputs) return PyErr_SetString(PyExc_RuntimeError, "plan: wrong number of inputs"), nullptr;
   int num_slots = static_cast<int>(plan->slots->size());
@@ -463,7 +470,9 @@ PyObject* plan_run(PlanObject* plan, Tensor** inputs, int num_inputs, Tensor** g
   if (ok && kDevices[plan->device.type].has_data)
     for (size_t k = 0; ok && k < plan->steps->size(); k++) {
       const Step& step = (*plan->steps)[k];
+      int64_t start = __builtin_expect(step_times != nullptr, 0) ? now_ns() : 0;
       ok = make_temporaries(plan, step, slots) && run_step(plan, step, all) && free_temporaries(step, slots);
+      if (__builtin_expect(step_times != nullptr, 0)) step_times->push_back(now_ns() - start);
     }
   PyObject* result = ok ? plan_result(plan, slots) : nullptr;
   if (plan->generic) plan->generic->busy = false;
@@ -480,6 +489,22 @@ static PyObject* plan_call(PyObject* self, PyObject* args, PyObject*) {
     inputs[i] = as_tensor(PyTuple_GET_ITEM(args, i));
   }
   return plan_run(plan, inputs.data(), static_cast<int>(n));
+}
+
+// timed(*inputs) -> (results, [nanoseconds of each step])
+static PyObject* plan_timed(PyObject* self, PyObject* args) {
+  std::vector<int64_t> times;
+  std::vector<int64_t>* before = step_times;
+  step_times = &times;
+  Ref result(plan_call(self, args, nullptr));
+  step_times = before;
+  if (!result) return nullptr;
+  Ref list(PyList_New(0));
+  for (int64_t t : times) {
+    Ref number(PyLong_FromLongLong(t));
+    if (!list || !number || PyList_Append(list.p, number.p)) return nullptr;
+  }
+  return PyTuple_Pack(2, result.p, list.p);
 }
 
 static PyObject* plan_get_requires_grad(PyObject* self, void*) { return PyBool_FromLong(reinterpret_cast<PlanObject*>(self)->requires_grad); }
@@ -509,7 +534,8 @@ static PyGetSetDef plan_getset[] = {{"calls_python", plan_calls_python, nullptr,
                                     {"parts", plan_get_parts, nullptr, "(steps, on_error) as they were given, where keep_parts asked for them", nullptr},
                                     {"single", plan_get_single, nullptr, "whether the one output is returned bare", nullptr},
                                     {"requires_grad", plan_get_requires_grad, plan_set_requires_grad, "whether fresh outputs are leaves that want a gradient", nullptr}, {}};
-static PyMethodDef plan_methods[] = {{"generalize", guarded<plan_generalize>, METH_VARARGS, "generalize(num_given, constants, program): let it hold for many shapes"}, {}};
+static PyMethodDef plan_methods[] = {{"timed", guarded<plan_timed>, METH_VARARGS, "timed(*inputs) -> (results, [nanoseconds of each step])"},
+                                     {"generalize", guarded<plan_generalize>, METH_VARARGS, "generalize(num_given, constants, program): let it hold for many shapes"}, {}};
 static PyType_Slot plan_slots[] = {{Py_tp_new, reinterpret_cast<void*>(guarded<plan_new>)},
                                    {Py_tp_dealloc, reinterpret_cast<void*>(plan_dealloc)},
                                    {Py_tp_call, reinterpret_cast<void*>(guarded<plan_call>)},

@@ -41,7 +41,7 @@ def test_the_documentation_has_the_table() -> None:
 
 def test_a_word_that_shows_nothing_is_answered_with_those_that_do(tmp_path: Path) -> None:
     done = run("import rushlight as rl\nrl.ones(2) + 1\nrl.ones(2) * 1\n", tmp_path, RUSHLIGHT_SHOW="nonsense")
-    assert done.returncode == 0 and done.stderr.count("RUSHLIGHT_SHOW: expected some of dispatch, lowered, schedule, loops, llvm, asm, fallback, got 'nonsense'") == 1
+    assert done.returncode == 0 and done.stderr.count("RUSHLIGHT_SHOW: expected some of dispatch, graph, lowered, schedule, loops, llvm, asm, fallback, got 'nonsense'") == 1
     assert "RUSHLIGHT_SHOW" not in run("import rushlight as rl\nrl.ones(2) + 1\n", tmp_path, RUSHLIGHT_SHOW="dispatch").stderr
 
 

@@ -20,13 +20,19 @@ from .values import Buffer, Value
 class Compiled:
     """A compiled graph. `plan` is what runs; `calls` names ops that run in Python between its kernels."""
 
-    def __init__(self, plan: Any, outputs: Sequence[Any], constants: Sequence[Any], used: Sequence[int], calls: Sequence[str]) -> None:
-        self.plan, self.outputs, self.constants, self.used, self.calls = plan, outputs, tuple(constants), tuple(used), tuple(calls)
+    def __init__(self, emitter: Emitter, outputs: Sequence[Any], constants: Sequence[Any], used: Sequence[int]) -> None:
+        self.plan, self.calls, self.labels = emitter.finish(), tuple(emitter.calls), tuple(emitter.labels)
+        self.outputs, self.constants, self.used = outputs, tuple(constants), tuple(used)
         self.is_plain = list(outputs) == list(range(len(outputs)))
 
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:
         made = self.plan(*inputs, *self.constants) if len(self.used) == len(inputs) else self.plan(*[inputs[k] for k in self.used], *self.constants)
         return list(made[: len(self.outputs)]) if self.is_plain else [made[k] if type(k) is int else k[0] for k in self.outputs]
+
+    def times(self, inputs: Sequence[Any]) -> list[tuple[str, int]]:
+        """What each step belongs to, and the nanoseconds it took in one run."""
+        _, taken = self.plan.timed(*[inputs[k] for k in self.used], *self.constants)
+        return list(zip(self.labels, taken, strict=True))
 
 
 def compile_graph(graph_module: Any, example_inputs: Sequence[Any]) -> Compiled:
@@ -44,14 +50,14 @@ def compile_graph(graph_module: Any, example_inputs: Sequence[Any]) -> Compiled:
     reader = Reader(device)
     reader.constants, reader.first_constant = [], len(used)
     outputs = flat(reader.read(graph_module, values))
-    plan, order, calls = planned(reader, [v for v in outputs if isinstance(v, Value)], device)
+    emitter, order = emitted(reader, [v for v in outputs if isinstance(v, Value)], device)
     places = iter(order)
     numbered = [next(places) if isinstance(v, Value) else (v,) for v in outputs]
-    return Compiled(plan, numbered, reader.constants, used, calls)
+    return Compiled(emitter, numbered, reader.constants, used)
 
 
-def planned(reader: Reader, outputs: Sequence[Value], device: Any) -> tuple[Any, list[int], list[str]]:
-    """The plan, which of its results are the outputs, and which ops run in Python."""
+def emitted(reader: Reader, outputs: Sequence[Value], device: Any) -> tuple[Emitter, list[int]]:
+    """Slots and steps of the whole, and which of the plan's results are the outputs."""
     live = alive(reader.nodes, outputs)
     units = Grouping(live).ordered()
     if is_shown("graph"):
@@ -66,8 +72,7 @@ def planned(reader: Reader, outputs: Sequence[Value], device: Any) -> tuple[Any,
     emitter = Emitter(reader.first_constant + len(reader.constants), device)
     for u in units:
         emitter.unit(u, lambda b, u=u: b.is_output or bool(unit_readers.get(b, set()) - {u.number}))
-    order = emitter.outputs(outputs)
-    return emitter.finish(), order, emitter.calls
+    return emitter, emitter.outputs(outputs)
 
 
 def alive(nodes: Sequence[Any], outputs: Sequence[Value]) -> list[Any]:

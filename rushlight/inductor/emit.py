@@ -29,6 +29,7 @@ class Emitter:
         self.slots: list[tuple] = []
         self.steps: list[tuple] = []
         self.calls: list[str] = []          # ops that run in Python
+        self.labels: list[str] = []         # what each step belongs to
 
     def slot(self, kind: str, dtype: Any, sizes: Any, strides: Any = None, source: int = -1, offset: int = 0) -> int:
         self.slots.append((kind, dtype, tuple(sizes), strides, source, offset))
@@ -53,6 +54,10 @@ class Emitter:
             self.steps.append((kernel, own, params, extent, grain, error, constants, on_error if error >= 0 else None))
 
     def unit(self, unit: Unit, read_outside: Callable[[Buffer], bool]) -> None:
+        self.emit(unit, read_outside)
+        self.labels += [f"{unit!r} {list(unit.nodes[-1].results[0].sizes)}"] * (len(self.steps) - len(self.labels))
+
+    def emit(self, unit: Unit, read_outside: Callable[[Buffer], bool]) -> None:
         if unit.form == "points":
             self.points(unit, read_outside)
         elif unit.form == "rows" and (len(unit.nodes) > 1 or unit.nodes[0].form != "rows"):

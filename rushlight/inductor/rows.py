@@ -81,7 +81,7 @@ def is_reachable(node: Node, shape: Shape) -> bool:
         result = node.results[0]
         if not result.is_contiguous or result.sizes not in (shape.sizes, (*shape.outer, *(1,) * shape.inner)):
             return False
-        return None not in kinds and (result.sizes == shape.sizes or FULL not in kinds and COLUMN not in kinds)
+        return None not in kinds and (result.sizes == shape.sizes or (FULL not in kinds and COLUMN not in kinds))
     own = shape_of_rows(node)
     return own is not None and own == shape and own.inner == shape.inner and own.sizes == shape.sizes and all(v.is_contiguous for v in node.inputs)
 
@@ -163,8 +163,7 @@ class Builder:
             kind = definition.kind_of(p.name)
             part = self.widened(self.read(a, kind))
             if p.name == definition.index_operand:
-                self.bound, cols = part.operand, shape.cols
-                self.on_error = lambda index: definition.bad_index(index, cols)
+                self.bound, self.on_error = part.operand, lambda index: definition.bad_index(index, shape.cols)
             parts.append(part)
             args[k] = Stand(part, like(shapes[kind], part.code))
         result = definition.compute(*args)
