@@ -146,7 +146,9 @@ def list(  # noqa: A001 - PyTorch's name
     return [name for name in dir(module) if callable(getattr(module, name)) and not name.startswith("_")]
 
 
-def help(github: str, model: str, force_reload: bool = False, skip_validation: bool = False, trust_repo: Any = "check") -> str | None:  # noqa: A001
+def help(  # noqa: A001
+    github: str, model: str, force_reload: bool = False, skip_validation: bool = False, trust_repo: Any = "check"
+) -> str | None:
     """What an entry point says of itself."""
     folder = _folder_of(github, "local" if os.path.isdir(os.path.expanduser(github)) else "github", trust_repo, force_reload)
     with _on_path(folder):

@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 import os
-from builtins import bool as _bool, bytes as _bytes, complex as _complex, float as _float, int as _int, str as _str  # noqa: F401
+from builtins import (  # noqa: F401
+    bool as _bool,
+    bytes as _bytes,
+    complex as _complex,
+    float as _float,
+    int as _int,
+    str as _str,
+)
 from collections.abc import Sequence
 from typing import IO, Any, TypeAlias
 

@@ -411,8 +411,9 @@ import rushlight as rl
 for size in (8, 0):
     x = rl.ones(1000)
     x.untyped_storage().resize_(size)
-    for use in (lambda: x + 1, lambda: x.sum(), lambda: x.tolist(), lambda: x[900].item(), lambda: x @ x, lambda: x.clone(), lambda: x.softmax(0),
-                lambda: x.cumsum(0), lambda: x.sort(), lambda: x.zero_(), lambda: rl.cat([x, x]), lambda: x.numpy().sum(), lambda: x.view(10, 100).t().contiguous()):
+    for use in (lambda: x + 1, lambda: x.sum(), lambda: x.tolist(), lambda: x[900].item(), lambda: x @ x,
+                lambda: x.clone(), lambda: x.softmax(0), lambda: x.cumsum(0), lambda: x.sort(), lambda: x.zero_(),
+                lambda: rl.cat([x, x]), lambda: x.numpy().sum(), lambda: x.view(10, 100).t().contiguous()):
         try:
             use()
         except (RuntimeError, BufferError, ValueError):

@@ -13,12 +13,16 @@ from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "pictures"
 STYLE = """<style>
-text { font: 14px system-ui, sans-serif; fill: #222 } .small { font-size: 12px; fill: #555 } .code { font: 12px ui-monospace, monospace }
-.box { fill: #fff; stroke: #444; stroke-width: 1.2 } .hot { fill: #ffe8d9; stroke: #d9480f } .line { stroke: #444; stroke-width: 1.4; fill: none }
-.bar { fill: #d9480f } .second { fill: #1971c2 } .grid { stroke: #ccc; stroke-width: 1 } .one { stroke: #222; stroke-width: 1.5 }
+text { font: 14px system-ui, sans-serif; fill: #222 } .small { font-size: 12px; fill: #555 }
+.code { font: 12px ui-monospace, monospace }
+.box { fill: #fff; stroke: #444; stroke-width: 1.2 } .hot { fill: #ffe8d9; stroke: #d9480f }
+.line { stroke: #444; stroke-width: 1.4; fill: none }
+.bar { fill: #d9480f } .second { fill: #1971c2 } .grid { stroke: #ccc; stroke-width: 1 }
+.one { stroke: #222; stroke-width: 1.5 }
 .page { fill: #fbfaf8 }
 </style>
-<defs><marker id="tip" markerWidth="9" markerHeight="9" refX="8" refY="4.5" orient="auto"><path d="M0 0 L9 4.5 L0 9 z" fill="#444"/></marker></defs>"""
+<defs><marker id="tip" markerWidth="9" markerHeight="9" refX="8" refY="4.5" orient="auto">
+<path d="M0 0 L9 4.5 L0 9 z" fill="#444"/></marker></defs>"""
 
 
 class Picture:

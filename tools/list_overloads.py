@@ -12,7 +12,10 @@ import torch
 from rushlight.op import load_all, ops
 
 TARGET = Path(__file__).resolve().parents[1] / "rushlight" / "dispatch" / "overload_names.py"
-HEAD = '"""Overloads that PyTorch has of our ops, by name: see tools/list_overloads.py, which writes this file."""\n\nTEXT = """\n'
+HEAD = '''"""Overloads that PyTorch has of our ops, by name: see tools/list_overloads.py, which writes this file."""
+
+TEXT = """
+'''
 
 
 def main() -> None:
@@ -23,7 +26,8 @@ def main() -> None:
         if space == "aten" and name in ops and schema.overload_name:
             found.setdefault(name, set()).add(schema.overload_name)
     words = [f"{name}:{','.join(sorted(labels))}" for name, labels in sorted(found.items())]
-    TARGET.write_text(HEAD + textwrap.fill(" ".join(words), 148, break_long_words=False, break_on_hyphens=False) + '\n"""\n')
+    table = textwrap.fill(" ".join(words), 120, break_long_words=False, break_on_hyphens=False)
+    TARGET.write_text(f'{HEAD}{table}\n"""\n')
     print(f"{len(found)} ops, {sum(map(len, found.values()))} overloads")
 
 

@@ -35,7 +35,8 @@ def op_entry(name: str, classes: list[type]) -> str:
     forms = [form for form, given in (("method", first.method), ("in place", first.inplace), ("out=", first.out)) if given]
     facts = [kind_of(first), *forms, *(f"also `{alias}`" for alias in first.aliases)]
     signatures = "\n".join(schemas)
-    return f"### {name}\n\n```text\n{signatures}\n```\n\n{inspect.cleandoc(first.__doc__ or '')}\n\n*{', '.join(fact for fact in facts if fact)}*\n"
+    told = ", ".join(fact for fact in facts if fact)
+    return f"### {name}\n\n```text\n{signatures}\n```\n\n{inspect.cleandoc(first.__doc__ or '')}\n\n*{told}*\n"
 
 
 def op_pages() -> dict[str, str]:

@@ -156,12 +156,13 @@ class HomesFinder:
 
 
 def install(rows: str, internal: tuple[str, ...] = (), not_aliased: tuple[str, ...] = (), former: Mapping[str, str] | None = None) -> None:
-    """Settle the modules of the package from now on, as `rows` say: `file -> module: names`, one row a line (see `home_rows`).
+    """Settle the modules of the package from now on, as `rows` say: `file -> module: names`, one row a line, which goes on
+    in lines that are indented (see `home_rows`).
 
     `former` says where modules are now that had another name once: pickles from then still find what they name.
     """
     global _internal, _not_aliased
-    for row in rows.strip().splitlines():
+    for row in rows.strip().replace("\n    ", " ").splitlines():
         place, _, names = row.partition(": ")
         file, _, home = place.partition(" -> ")
         home = home.lstrip(".")

@@ -29,26 +29,28 @@ DEVICES = {
 }  # fmt: skip
 
 LOWER = frozenset("""
-    conv1d conv2d conv3d bmm mm linalg_vecdot baddbmm addmm _addmm_activation addbmm linear _convolution matmul conv_tbc mkldnn_rnn_layer
-    conv_transpose1d conv_transpose2d conv_transpose3d prelu scaled_dot_product_attention _native_multi_head_attention
+    conv1d conv2d conv3d bmm mm linalg_vecdot baddbmm addmm _addmm_activation addbmm linear _convolution matmul conv_tbc
+    mkldnn_rnn_layer conv_transpose1d conv_transpose2d conv_transpose3d prelu scaled_dot_product_attention
+    _native_multi_head_attention
 """.split())  # fmt: skip
 FLOAT32 = frozenset("""
     _grid_sampler_2d_cpu_fallback _lu_with_info adaptive_avg_pool3d adaptive_max_pool3d avg_pool3d binary_cross_entropy
-    binary_cross_entropy_with_logits cdist cholesky cholesky_inverse cholesky_solve cosine_embedding_loss cross_entropy cross_entropy_loss ctc_loss
-    fake_quantize_per_tensor_affine fft_fft fft_fft2 fft_fftn fft_hfft fft_ifft fft_ifft2 fft_ifftn fft_ihfft fft_irfft fft_irfft2 fft_irfftn
-    fft_rfft fft_rfft2 fft_rfftn fractional_max_pool2d fractional_max_pool3d geqrf grid_sampler grid_sampler_2d grid_sampler_3d
-    hinge_embedding_loss huber_loss inverse kl_div l1_loss linalg_cholesky linalg_cholesky_ex linalg_cond linalg_eig linalg_eigh
-    linalg_eigvals linalg_eigvalsh linalg_householder_product linalg_inv linalg_inv_ex linalg_lstsq linalg_matrix_rank linalg_qr linalg_solve
-    linalg_svd linalg_svdvals linalg_tensorinv linalg_tensorsolve lu_solve margin_ranking_loss max_pool3d max_unpool2d max_unpool3d mse_loss
-    multi_margin_loss multilabel_margin_loss multilabel_margin_loss_forward nanquantile nll_loss nll_loss2d orgqr ormqr pinverse
-    poisson_nll_loss polar prod qr quantile reflection_pad1d reflection_pad2d replication_pad1d replication_pad2d replication_pad3d
-    smooth_l1_loss soft_margin_loss stft svd trace triangular_solve triplet_margin_loss view_as_complex
-    grid_sample linear_cross_entropy lu max_unpool1d
+    binary_cross_entropy_with_logits cdist cholesky cholesky_inverse cholesky_solve cosine_embedding_loss cross_entropy
+    cross_entropy_loss ctc_loss fake_quantize_per_tensor_affine fft_fft fft_fft2 fft_fftn fft_hfft fft_ifft fft_ifft2
+    fft_ifftn fft_ihfft fft_irfft fft_irfft2 fft_irfftn fft_rfft fft_rfft2 fft_rfftn fractional_max_pool2d
+    fractional_max_pool3d geqrf grid_sampler grid_sampler_2d grid_sampler_3d hinge_embedding_loss huber_loss inverse
+    kl_div l1_loss linalg_cholesky linalg_cholesky_ex linalg_cond linalg_eig linalg_eigh linalg_eigvals linalg_eigvalsh
+    linalg_householder_product linalg_inv linalg_inv_ex linalg_lstsq linalg_matrix_rank linalg_qr linalg_solve
+    linalg_svd linalg_svdvals linalg_tensorinv linalg_tensorsolve lu_solve margin_ranking_loss max_pool3d max_unpool2d
+    max_unpool3d mse_loss multi_margin_loss multilabel_margin_loss multilabel_margin_loss_forward nanquantile nll_loss
+    nll_loss2d orgqr ormqr pinverse poisson_nll_loss polar prod qr quantile reflection_pad1d reflection_pad2d
+    replication_pad1d replication_pad2d replication_pad3d smooth_l1_loss soft_margin_loss stft svd trace
+    triangular_solve triplet_margin_loss view_as_complex grid_sample linear_cross_entropy lu max_unpool1d
 """.split())  # fmt: skip
 WIDEST = frozenset(("cat", "index_copy", "stack"))
 BODIES = frozenset("""
-    chain_matmul corrcoef cov gru gru_cell linalg_matrix_power linalg_multi_dot lstm lstm_cell matrix_power multi_head_attention_forward pca_lowrank
-    rnn_relu rnn_relu_cell rnn_tanh rnn_tanh_cell svd_lowrank tensordot
+    chain_matmul corrcoef cov gru gru_cell linalg_matrix_power linalg_multi_dot lstm lstm_cell matrix_power
+    multi_head_attention_forward pca_lowrank rnn_relu rnn_relu_cell rnn_tanh rnn_tanh_cell svd_lowrank tensordot
 """.split())  # fmt: skip
 
 IGNORED, BODY, CAST = 1, 2, 3   # enum Autocast in csrc/call.h

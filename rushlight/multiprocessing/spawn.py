@@ -163,7 +163,8 @@ def start_processes(
     def start(index: int) -> tuple[Any, str]:
         # Only a process that raises makes the file: a traceback may be longer than any pipe holds.
         path = os.path.join(tempfile.gettempdir(), f"rushlight-error-{os.getpid()}-{time.monotonic_ns()}-{index}.txt")
-        process = context.Process(target=_wrap, args=(fn, index, args, path), daemon=daemon)  # type: ignore[attr-defined]
+        given = (fn, index, args, path)
+        process = context.Process(target=_wrap, args=given, daemon=daemon)  # type: ignore[attr-defined]
         process.start()
         return process, path
 

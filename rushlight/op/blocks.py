@@ -10,7 +10,8 @@ Sizes and addresses are `Form`s, a constant plus a factor per variable, or a tup
     Call(kernel, operands=[Block(0, i * 4096), Block(SCRATCH, 0)], params=[(64, 500 - i * 64)], extent=(64, 500 - i * 64))
 
 The words the core reads, in order:  loop: 0 var length count body | when: 1 length value body
-| call: 2 address extent operands (which, offset)... params value...      value: 0 constant, or forms (constant, factors...)...
+| call: 2 address extent operands (which, offset)... params value...
+where a value is 0 constant, or forms (constant, factors...)...
 """
 
 from __future__ import annotations

@@ -16,7 +16,15 @@ from typing import Any, ClassVar
 
 from .. import _C
 from ..loops.lowered import Lowered, NotLowerable
-from .registry import KIND_PLANNED, KIND_POINTWISE, KIND_PYTHON, find_op, ops, register, schemas_of  # noqa: F401 - kinds import theirs from here
+from .registry import (  # noqa: F401 - kinds import theirs from here
+    KIND_PLANNED,
+    KIND_POINTWISE,
+    KIND_PYTHON,
+    find_op,
+    ops,
+    register,
+    schemas_of,
+)
 from .schema import TYPES, Param, Schema, parse
 
 SAVE_NO, SAVE_DATA, SAVE_META, SAVE_VALUE = 0, 1, 2, 3

@@ -16,7 +16,7 @@ from ..base.promotion import rank
 from ..base.shape import surely
 from ..codegen.schedule.launch import GRAIN, product  # noqa: F401 - hand-written plans take theirs from here
 from ..loops.expr import cast
-from ..loops.lowered import Fold, Folding, Lowered, Memory, TwoPass, compute_code  # noqa: F401 - definitions take theirs from here
+from ..loops.lowered import Fold, Folding, Lowered, Memory, TwoPass, compute_code  # noqa: F401 - taken from here
 from ..loops.record import Record
 from .definition import KIND_PLANNED, OpDefinition
 from .extern import Spec

@@ -284,7 +284,8 @@ class MockedObject:
         self.__dict__["_name"] = name
 
     def __getattr__(self, name):
-        raise NotImplementedError(f"{self._name} was mocked when this package was written, and cannot be used (asked for {name!r})")
+        why = "was mocked when this package was written, and cannot be used"
+        raise NotImplementedError(f"{self._name} {why} (asked for {name!r})")
 
     def __call__(self, *args, **kwargs):
         raise NotImplementedError(f"{self._name} was mocked when this package was written, and cannot be called")
@@ -323,7 +324,8 @@ class _Pickler(pickle._Pickler):  # type: ignore[name-defined,misc] - the Python
         else:
             self.save_global(obj)
 
-    dispatch = {**pickle._Pickler.dispatch, type(len): save_global, type(lambda: None): save_global, type: save_type}  # type: ignore[attr-defined]
+    dispatch = pickle._Pickler.dispatch.copy()  # type: ignore[attr-defined]
+    dispatch.update({type(len): save_global, type(lambda: None): save_global, type: save_type})
 
 
 def _imports(module: str, source: str, is_package: bool) -> list[str]:

@@ -332,7 +332,8 @@ def _wide_fields(extra: bytes, size: int, packed: int, header: int) -> tuple[int
         if kind == 1:
             length = min(length, len(extra) - at - 4)
             wide = iter(struct.unpack_from(f"<{length // 8}Q", extra, at + 4))
-            return tuple(next(wide, v) if v == _FULL else v for v in (size, packed, header))  # type: ignore[return-value]
+            size, packed, header = (next(wide, v) if v == _FULL else v for v in (size, packed, header))
+            return size, packed, header
         at += 4 + length
     return size, packed, header
 

@@ -289,7 +289,8 @@ def _load_tar(f: Any, map_location: Any, pickle_module: Any, load_args: dict) ->
     """The oldest format: storages, tensors over them and the object, each a member of a tar archive."""
     try:
         with tarfile.open(fileobj=f, mode="r:") as archive:
-            members = {name: archive.extractfile(name).read() for name in ("storages", "tensors", "pickle")}  # type: ignore[union-attr]
+            names = ("storages", "tensors", "pickle")
+            members = {name: archive.extractfile(name).read() for name in names}  # type: ignore[union-attr]
     except (tarfile.TarError, KeyError, AttributeError) as error:
         raise RuntimeError(f"load: this tar archive was not written by PyTorch, or is damaged ({error})") from None
     restore = restore_of(map_location)

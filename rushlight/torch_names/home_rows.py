@@ -3,13 +3,15 @@
 It stands above everything it names; `rushlight/__init__.py` gives it to `homes`, which stands below.
 """
 
-# `file -> module: names`, both below the package, and `.` for the package itself.
+# `file -> module: names`, both below the package, and `.` for the package itself; a row goes on in lines that are indented.
 ROWS = """
 _C -> storage: UntypedStorage
-_C -> .: get_default_dtype get_num_threads is_anomaly_enabled is_grad_enabled is_inference_mode_enabled promote_types set_num_threads
+_C -> .: get_default_dtype get_num_threads is_anomaly_enabled is_grad_enabled is_inference_mode_enabled promote_types
+    set_num_threads
 _dynamo.eval_frame -> .: compile
 accelerator -> .: get_device_module
-accelerator -> accelerator.memory: empty_cache empty_host_cache get_memory_info max_memory_allocated max_memory_reserved memory_allocated memory_reserved memory_stats reset_accumulated_memory_stats reset_peak_memory_stats
+accelerator -> accelerator.memory: empty_cache empty_host_cache get_memory_info max_memory_allocated max_memory_reserved
+    memory_allocated memory_reserved memory_stats reset_accumulated_memory_stats reset_peak_memory_stats
 accelerator -> accelerator.graphs: Graph
 base.assertions -> .: _assert _check sym_float sym_int sym_ite sym_max sym_min sym_not sym_sqrt sym_sum
 autograd.anomaly_mode -> .: is_anomaly_check_nan_enabled
@@ -18,13 +20,25 @@ dispatch.saved_mutation -> autograd.graph: allow_mutation_on_saved_tensors
 autograd.hooks -> utils.hooks: RemovableHandle
 torch_names.control_flow -> .: cond
 cuda -> .: OutOfMemoryError AcceleratorError
-cuda -> cuda.memory: caching_allocator_disabled caching_allocator_enable change_current_allocator get_per_process_memory_fraction host_memory_stats host_memory_stats_as_nested_dict reset_accumulated_host_memory_stats reset_peak_host_memory_stats CUDAPluggableAllocator MemPool use_mem_pool caching_allocator_alloc caching_allocator_delete empty_cache get_allocator_backend list_gpu_processes mem_get_info memory_allocated memory_cached memory_reserved memory_snapshot memory_stats memory_stats_as_nested_dict memory_summary max_memory_allocated max_memory_cached max_memory_reserved reset_accumulated_memory_stats reset_max_memory_allocated reset_max_memory_cached reset_peak_memory_stats set_per_process_memory_fraction
-cuda -> cuda.random: get_rng_state get_rng_state_all initial_seed manual_seed manual_seed_all seed seed_all set_rng_state set_rng_state_all
+cuda -> cuda.memory: caching_allocator_disabled caching_allocator_enable change_current_allocator
+    get_per_process_memory_fraction host_memory_stats host_memory_stats_as_nested_dict
+    reset_accumulated_host_memory_stats reset_peak_host_memory_stats CUDAPluggableAllocator MemPool use_mem_pool
+    caching_allocator_alloc caching_allocator_delete empty_cache get_allocator_backend list_gpu_processes mem_get_info
+    memory_allocated memory_cached memory_reserved memory_snapshot memory_stats memory_stats_as_nested_dict
+    memory_summary max_memory_allocated max_memory_cached max_memory_reserved reset_accumulated_memory_stats
+    reset_max_memory_allocated reset_max_memory_cached reset_peak_memory_stats set_per_process_memory_fraction
+cuda -> cuda.random: get_rng_state get_rng_state_all initial_seed manual_seed manual_seed_all seed seed_all
+    set_rng_state set_rng_state_all
 cuda -> cuda.graphs: CUDAGraph graph graph_pool_handle is_current_stream_capturing make_graphed_callables
 cuda -> cuda.streams: Event ExternalStream Stream
 cuda -> cuda.green_contexts: GreenContext
 devices.base -> .: default_device set_default_device
-dispatch.autocast -> .: autocast_decrement_nesting autocast_increment_nesting clear_autocast_cache get_autocast_cpu_dtype get_autocast_dtype get_autocast_gpu_dtype get_autocast_ipu_dtype get_autocast_xla_dtype is_autocast_cache_enabled is_autocast_cpu_enabled is_autocast_enabled is_autocast_ipu_enabled is_autocast_xla_enabled set_autocast_cache_enabled set_autocast_cpu_dtype set_autocast_cpu_enabled set_autocast_dtype set_autocast_enabled set_autocast_gpu_dtype set_autocast_ipu_dtype set_autocast_ipu_enabled set_autocast_xla_dtype set_autocast_xla_enabled
+dispatch.autocast -> .: autocast_decrement_nesting autocast_increment_nesting clear_autocast_cache
+    get_autocast_cpu_dtype get_autocast_dtype get_autocast_gpu_dtype get_autocast_ipu_dtype get_autocast_xla_dtype
+    is_autocast_cache_enabled is_autocast_cpu_enabled is_autocast_enabled is_autocast_ipu_enabled
+    is_autocast_xla_enabled set_autocast_cache_enabled set_autocast_cpu_dtype set_autocast_cpu_enabled
+    set_autocast_dtype set_autocast_enabled set_autocast_gpu_dtype set_autocast_ipu_dtype set_autocast_ipu_enabled
+    set_autocast_xla_dtype set_autocast_xla_enabled
 dispatch.autocast -> amp.autocast_mode: is_autocast_available
 dispatch.keys -> .: DispatchKey DispatchKeySet
 dispatch.table -> library: fallthrough_kernel
@@ -36,7 +50,9 @@ func.derivatives -> func: grad grad_and_value hessian jacfwd jacrev jvp lineariz
 func.functionalization -> func: functionalize
 func.stateless -> func: debug_unwrap functional_call stack_module_state
 func.vectorize -> func: vmap
-tensors.plain_functions -> .: allclose as_strided_ detach detach_ equal get_device is_complex is_conj is_distributed is_floating_point is_inference is_neg is_nonzero is_same_size is_signed is_storage is_tensor numel resize_as_ set_default_tensor_type typename zero_
+tensors.plain_functions -> .: allclose as_strided_ detach detach_ equal get_device is_complex is_conj is_distributed
+    is_floating_point is_inference is_neg is_nonzero is_same_size is_signed is_storage is_tensor numel resize_as_
+    set_default_tensor_type typename zero_
 tensors.plain_functions -> functional: broadcast_shapes broadcast_tensors
 fx.codegen -> fx.graph: CodeGen PythonCode
 fx.wrapping -> fx._symbolic_trace: wrap
@@ -47,12 +63,17 @@ masked -> masked.maskedtensor.core: MaskedTensor is_masked_tensor
 masked -> masked.maskedtensor.creation: as_masked_tensor masked_tensor
 masked.normalize -> masked._ops: log_softmax logaddexp normalize softmax softmin
 masked.reduce -> masked._ops: amax amin argmax argmin cumprod cumsum logsumexp mean median norm prod std sum var
-multiprocessing.sharing -> multiprocessing.reductions: init_reductions rebuild_storage_empty rebuild_storage_fd rebuild_tensor reduce_storage reduce_tensor
+multiprocessing.sharing -> multiprocessing.reductions: init_reductions rebuild_storage_empty rebuild_storage_fd
+    rebuild_tensor reduce_storage reduce_tensor
 nn.factory -> nn: factory_kwargs
 nn.linear_cross_entropy_options -> nn.modules.linear_cross_entropy_options: LinearCrossEntropyOptions
-nn.packing -> nn.utils.rnn: PackedSequence invert_permutation pack_padded_sequence pack_sequence pad_packed_sequence pad_sequence unpack_sequence unpad_sequence
+nn.packing -> nn.utils.rnn: PackedSequence invert_permutation pack_padded_sequence pack_sequence pad_packed_sequence
+    pad_sequence unpack_sequence unpad_sequence
 nn.modules.backward_hooks -> utils.hooks: BackwardHook
-nn.modules.hooks -> nn.modules.module: register_module_backward_hook register_module_buffer_registration_hook register_module_forward_hook register_module_forward_pre_hook register_module_full_backward_hook register_module_full_backward_pre_hook register_module_module_registration_hook register_module_parameter_registration_hook
+nn.modules.hooks -> nn.modules.module: register_module_backward_hook register_module_buffer_registration_hook
+    register_module_forward_hook register_module_forward_pre_hook register_module_full_backward_hook
+    register_module_full_backward_pre_hook register_module_module_registration_hook
+    register_module_parameter_registration_hook
 nn.modules.multihead -> nn.modules.activation: MultiheadAttention
 nn.modules.state -> nn.modules.module: _WrappedHook
 op.lapack -> _C: LinAlgError
@@ -64,7 +85,8 @@ optim._stateless -> optim: swap_in_optimizer_params_and_state
 optim.lr_scheduler.base -> optim.lr_scheduler: LRScheduler
 optim.lr_scheduler.combined -> optim.lr_scheduler: ChainedScheduler ReduceLROnPlateau SequentialLR
 optim.lr_scheduler.cycles -> optim.lr_scheduler: CosineAnnealingWarmRestarts CyclicLR OneCycleLR
-optim.lr_scheduler.decay -> optim.lr_scheduler: ConstantLR CosineAnnealingLR ExponentialLR LambdaLR LinearLR MultiStepLR MultiplicativeLR PolynomialLR StepLR
+optim.lr_scheduler.decay -> optim.lr_scheduler: ConstantLR CosineAnnealingLR ExponentialLR LambdaLR LinearLR MultiStepLR
+    MultiplicativeLR PolynomialLR StepLR
 package.reader -> package.package_importer: PackageImporter
 package.writer -> package.package_exporter: EmptyMatchError PackageExporter PackagingError PackagingErrorReason
 package.structure -> package.file_structure_representation: Directory
@@ -75,24 +97,34 @@ package.tracing -> package.analyze.find_first_use_of_broken_modules: find_first_
 tensors.printing -> _tensor_str: set_printoptions
 base.promotion -> .: can_cast result_type promote_types
 serialization.allowed -> serialization: add_safe_globals clear_safe_globals get_safe_globals safe_globals
-serialization.locations -> serialization: StorageType default_restore_location location_tag normalize_storage_type register_package storage_to_tensor_type
-serialization.options -> serialization: LoadEndianness get_crc32_options get_default_load_endianness get_default_mmap_options set_crc32_options set_default_load_endianness set_default_mmap_options skip_data
+serialization.locations -> serialization: StorageType default_restore_location location_tag normalize_storage_type
+    register_package storage_to_tensor_type
+serialization.options -> serialization: LoadEndianness get_crc32_options get_default_load_endianness
+    get_default_mmap_options set_crc32_options set_default_load_endianness set_default_mmap_options skip_data
 serialization.stand_ins -> nn.utils.spectral_norm: SpectralNormLoadStateDictPreHook SpectralNormStateDictHook
 serialization.read -> serialization: get_unsafe_globals_in_checkpoint load
 serialization.write -> serialization: save
-base.settings -> .: are_deterministic_algorithms_enabled get_deterministic_debug_mode get_float32_matmul_precision get_num_interop_threads is_deterministic_algorithms_warn_only_enabled is_warn_always_enabled set_deterministic_debug_mode set_float32_matmul_precision set_flush_denormal set_num_interop_threads set_warn_always use_deterministic_algorithms
+base.settings -> .: are_deterministic_algorithms_enabled get_deterministic_debug_mode get_float32_matmul_precision
+    get_num_interop_threads is_deterministic_algorithms_warn_only_enabled is_warn_always_enabled
+    set_deterministic_debug_mode set_float32_matmul_precision set_flush_denormal set_num_interop_threads set_warn_always
+    use_deterministic_algorithms
 base.shape -> .: layout memory_format
-signal.windows -> signal.windows.windows: bartlett blackman cosine exponential gaussian general_cosine general_hamming hamming hann kaiser nuttall
-sparse -> sparse.semi_structured: SparseSemiStructuredTensor SparseSemiStructuredTensorCUSPARSELT SparseSemiStructuredTensorCUTLASS to_sparse_semi_structured
+signal.windows -> signal.windows.windows: bartlett blackman cosine exponential gaussian general_cosine general_hamming
+    hamming hann kaiser nuttall
+sparse -> sparse.semi_structured: SparseSemiStructuredTensor SparseSemiStructuredTensorCUSPARSELT
+    SparseSemiStructuredTensorCUTLASS to_sparse_semi_structured
 torch_names.streams -> .: Event Stream
 testing._file_check -> .: FileCheck
 utils.benchmark.compare -> utils.benchmark.utils.compare: Colorize Compare
 utils.benchmark.fuzzer -> utils.benchmark.utils.fuzzer: FuzzedParameter FuzzedTensor Fuzzer ParameterAlias
 utils.benchmark.fuzzer -> utils.benchmark.utils.sparse_fuzzer: FuzzedSparseTensor
-utils.benchmark.measurement -> utils.benchmark.utils.common: Measurement TaskSpec ordered_unique select_unit set_torch_threads trim_sigfig unit_to_english
+utils.benchmark.measurement -> utils.benchmark.utils.common: Measurement TaskSpec ordered_unique select_unit
+    set_torch_threads trim_sigfig unit_to_english
 utils.benchmark.timing -> utils.benchmark.utils.timer: Language Timer timer
-utils.benchmark.timing -> utils.benchmark.utils.valgrind_wrapper.timer_interface: CallgrindStats CopyIfCallgrind FunctionCount FunctionCounts
-utils.checkpoint_policy -> utils.checkpoint: CheckpointPolicy SelectiveCheckpointContext create_selective_checkpoint_contexts
+utils.benchmark.timing -> utils.benchmark.utils.valgrind_wrapper.timer_interface: CallgrindStats CopyIfCallgrind
+    FunctionCount FunctionCounts
+utils.checkpoint_policy -> utils.checkpoint: CheckpointPolicy SelectiveCheckpointContext
+    create_selective_checkpoint_contexts
 utils.data.datapipes.iter.files -> utils.data.datapipes.iter.filelister: FileListerIterDataPipe
 utils.data.datapipes.iter.files -> utils.data.datapipes.iter.fileopener: FileOpenerIterDataPipe
 utils.data.datapipes.iter.files -> utils.data.datapipes.iter.streamreader: StreamReaderIterDataPipe
@@ -103,13 +135,21 @@ utils.data.datapipes.map.steps -> utils.data.datapipes.map.callable: MapperMapDa
 utils.data.datapipes.map.steps -> utils.data.datapipes.map.utils: SequenceWrapperMapDataPipe
 utils.data.datapipes.map.steps -> utils.data.datapipes.map.combinatorics: ShufflerIterDataPipe
 xpu -> xpu.graphs: XPUGraph graph graph_pool_handle is_current_stream_capturing make_graphed_callables
-xpu -> xpu.memory: MemPool XPUPluggableAllocator change_current_allocator empty_cache get_per_process_memory_fraction max_memory_allocated max_memory_reserved mem_get_info memory_allocated memory_reserved memory_snapshot memory_stats memory_stats_as_nested_dict reset_accumulated_memory_stats reset_peak_memory_stats set_per_process_memory_fraction use_mem_pool
-xpu -> xpu.random: get_rng_state get_rng_state_all initial_seed manual_seed manual_seed_all seed seed_all set_rng_state set_rng_state_all
+xpu -> xpu.memory: MemPool XPUPluggableAllocator change_current_allocator empty_cache get_per_process_memory_fraction
+    max_memory_allocated max_memory_reserved mem_get_info memory_allocated memory_reserved memory_snapshot memory_stats
+    memory_stats_as_nested_dict reset_accumulated_memory_stats reset_peak_memory_stats set_per_process_memory_fraction
+    use_mem_pool
+xpu -> xpu.random: get_rng_state get_rng_state_all initial_seed manual_seed manual_seed_all seed seed_all set_rng_state
+    set_rng_state_all
 xpu -> xpu.streams: Event Stream
 mtia -> mtia.memory: max_memory_allocated memory_allocated memory_stats reset_peak_memory_stats
 mtia -> mtia.mtia_graph: MTIAGraph graph graph_pool_handle
 mps -> mps.event: Event
-torch_names.rare -> .: spmm dsmm saddmm smm hspmm hsmm sspaddmm resize_as_sparse_ from_file batch_norm_update_stats cudnn_is_acceptable is_vulkan_available init_num_threads set_anomaly_enabled sym_constrain_range sym_constrain_range_for_size sym_fresh_size thread_safe_generator Tag dequantize fake_quantize_per_tensor_affine fake_quantize_per_channel_affine conj_physical_ ccol_indices_copy col_indices_copy crow_indices_copy indices_copy row_indices_copy values_copy
+torch_names.rare -> .: spmm dsmm saddmm smm hspmm hsmm sspaddmm resize_as_sparse_ from_file batch_norm_update_stats
+    cudnn_is_acceptable is_vulkan_available init_num_threads set_anomaly_enabled sym_constrain_range
+    sym_constrain_range_for_size sym_fresh_size thread_safe_generator Tag dequantize fake_quantize_per_tensor_affine
+    fake_quantize_per_channel_affine conj_physical_ ccol_indices_copy col_indices_copy crow_indices_copy indices_copy
+    row_indices_copy values_copy
 torch_names.qschemes -> .: qscheme
 torch_names.unbuilt -> .: FatalError JITException
 numa -> numa.binding: AffinityMode NumaOptions

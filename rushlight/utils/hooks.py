@@ -25,7 +25,7 @@ def warn_if_has_hooks(tensor: Any) -> None:
             )
 
 
-__all__ = ["BackwardHook", "RemovableHandle", "unserializable_hook", "warn_if_has_hooks"]  # noqa: F822 - one arrives late
+__all__ = ["BackwardHook", "RemovableHandle", "unserializable_hook", "warn_if_has_hooks"]  # noqa: F822 - one is late
 
 
 def __getattr__(name: str) -> Any:

@@ -53,7 +53,7 @@ class _WeakHashRef(WeakIdRef):
 class WeakIdKeyDictionary(MutableMapping):
     """A dict with weak keys told apart by identity."""
 
-    def __init__(self, dict: Any = None, ref_type: type[weakref.ref] = WeakIdRef) -> None:  # noqa: A002 - PyTorch's name
+    def __init__(self, dict: Any = None, ref_type: type[weakref.ref] = WeakIdRef) -> None:  # noqa: A002 - its name
         self.data: Any = {}
         self.ref_type = ref_type
         own = weakref.ref(self)

@@ -69,8 +69,8 @@ import rushlight.codegen.library.interface as interface
 interface.vector_bits = lambda: BITS
 F = rl.nn.functional
 for n, c, o, size, k, stride, padding, dilation, groups in (
-    (2, 16, 24, 7, 3, 1, 1, 1, 1), (2, 16, 24, 9, 3, 2, 1, 1, 1), (1, 3, 8, 19, 7, 2, 3, 1, 1), (3, 5, 7, 11, 3, 1, 1, 1, 1),
-    (1, 8, 16, 17, 1, 3, 0, 1, 1), (2, 8, 16, 10, 3, 1, 2, 2, 2), (2, 24, 16, 33, 1, 1, 0, 1, 1),
+    (2, 16, 24, 7, 3, 1, 1, 1, 1), (2, 16, 24, 9, 3, 2, 1, 1, 1), (1, 3, 8, 19, 7, 2, 3, 1, 1),
+    (3, 5, 7, 11, 3, 1, 1, 1, 1), (1, 8, 16, 17, 1, 3, 0, 1, 1), (2, 8, 16, 10, 3, 1, 2, 2, 2), (2, 24, 16, 33, 1, 1, 0, 1, 1),
 ):
     x = rl.randint(-3, 4, (n, c, size, size))
     w = rl.randint(-3, 4, (o, c // groups, k, k))

@@ -90,12 +90,18 @@ def test_everything_is_called_torch_under_run(tmp_path: Path) -> None:
         from torch.optim import lr_scheduler
         layer = nn.Linear(2, 2)
         scheduler = lr_scheduler.MultiStepLR(torch.optim.Adam(layer.parameters()), [2])
-        print(scheduler.__module__, lr_scheduler.__name__, nn.Linear.__module__, torch.optim.Adam.__module__, nn.MultiheadAttention.__module__)
-        print(torch.Tensor.__module__, torch.add.__module__, nn.functional.relu.__module__, torch.nn.functional.__name__, torch.cdist.__module__)
-        print(layer.weight.type(), torch.ones(1).storage().type(), torch.FloatTensor, torch.FloatStorage, torch.typename(torch.ones(1)))
-        print(torch.float32, torch.device("cpu"), torch.Size([1]), torch.strided, torch.contiguous_format, repr(torch.max(torch.ones(1), 0))[:22])
-        print(type(pickle.loads(pickle.dumps(layer))) is nn.Linear, pickle.loads(pickle.dumps(nn.functional.relu)) is nn.functional.relu)
-        print(b"rushlight" in pickle.dumps([layer, nn.functional.relu, torch.add, scheduler]), sys.modules["torch.nn.modules.linear"] is sys.modules["rushlight.nn.modules.linear"])
+        print(scheduler.__module__, lr_scheduler.__name__, nn.Linear.__module__, torch.optim.Adam.__module__,
+            nn.MultiheadAttention.__module__)
+        print(torch.Tensor.__module__, torch.add.__module__, nn.functional.relu.__module__,
+            torch.nn.functional.__name__, torch.cdist.__module__)
+        print(layer.weight.type(), torch.ones(1).storage().type(), torch.FloatTensor, torch.FloatStorage,
+            torch.typename(torch.ones(1)))
+        print(torch.float32, torch.device("cpu"), torch.Size([1]), torch.strided, torch.contiguous_format,
+            repr(torch.max(torch.ones(1), 0))[:22])
+        print(type(pickle.loads(pickle.dumps(layer))) is nn.Linear,
+            pickle.loads(pickle.dumps(nn.functional.relu)) is nn.functional.relu)
+        print(b"rushlight" in pickle.dumps([layer, nn.functional.relu, torch.add, scheduler]),
+            sys.modules["torch.nn.modules.linear"] is sys.modules["rushlight.nn.modules.linear"])
         import rushlight.compat
         rushlight.compat.uninstall()
         print(nn.Linear.__module__, rushlight.nn.__name__, torch.float32, "torch" in sys.modules)

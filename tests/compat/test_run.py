@@ -51,7 +51,8 @@ def test_the_version_is_a_pytorch_version(tmp_path: Path) -> None:
         import importlib.util
         found = importlib.util.find_spec("torch") is not None and version("torch")   # before any import of torch
         import torch
-        print(found, torch.__version__.split("+")[0], torch.__version__ >= "2.4", torch.__version__ < (3, 0), torch.version.cuda)
+        print(found, torch.__version__.split("+")[0], torch.__version__ >= "2.4", torch.__version__ < (3, 0),
+            torch.version.cuda)
     """)
     done = execute("-m", "rushlight", "run", str(program), cwd=tmp_path)
     assert done.stdout.strip() == "2.13.0 2.13.0 True True None", done.stderr
@@ -60,7 +61,8 @@ def test_the_version_is_a_pytorch_version(tmp_path: Path) -> None:
 def test_child_processes_are_served_too(tmp_path: Path) -> None:
     program = script(tmp_path, """
         import subprocess, sys
-        code = "from importlib.metadata import version; v = version('torch'); import torch.nn; print(v, 'rushlight' in torch.__file__)"
+        code = "from importlib.metadata import version; v = version('torch'); import torch.nn"
+        code += "; print(v, 'rushlight' in torch.__file__)"
         print(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip())
     """)
     done = execute("-m", "rushlight", "run", str(program), cwd=tmp_path)
@@ -134,7 +136,8 @@ def test_unsupported_parts_say_so_when_used(tmp_path: Path) -> None:
         import torch, torch.distributed as dist, torch.onnx
         from torch.nn.parallel import DistributedDataParallel
         print(torch.cuda.is_available(), torch.cuda.device_count(), dist.is_available(), torch.onnx.is_in_onnx_export())
-        for use in (lambda: torch.onnx.export(None), lambda: dist.init_process_group("gloo"), lambda: torch.cuda.current_device(), lambda: torch.empty(1, device="cuda")):
+        for use in (lambda: torch.onnx.export(None), lambda: dist.init_process_group("gloo"),
+                    lambda: torch.cuda.current_device(), lambda: torch.empty(1, device="cuda")):
             try:
                 use()
             except (NotImplementedError, AssertionError, RuntimeError) as refused:

@@ -24,7 +24,8 @@ CASES = {
     "transpose: argument 'dim1' (position 3) is missing": lambda: x.transpose(0),
     "cat: argument 'tensors' (position 1) must be a sequence of Tensors, got int 3 at index 1": lambda: rl.cat([x, 3]),
     "stack: argument 'tensors' (position 1) must be a sequence of Tensors, got int 3": lambda: rl.stack(3),
-    "reshape: argument 'shape' (position 2) must be int or a sequence of ints, got str 'a' at index 1": lambda: x.reshape(2, "a"),
+    "reshape: argument 'shape' (position 2) must be int or a sequence of ints, got str 'a' at index 1":
+        lambda: x.reshape(2, "a"),
     "max: the argument at position 2 must be Tensor ('other') or int ('dim'), got str 'a'": lambda: x.max("a"),
     "linear: argument 'weight' (position 2) must be Tensor, got list": lambda: F.linear(x, [1]),
     "conv2d: argument 'stride' must be int or a sequence of ints, got str 'a'": lambda: F.conv2d(x, x, stride="a"),

@@ -9,7 +9,8 @@ PROGRAMS = {
     "operators": """
 def f(x, y):
     a = x + y - 1; b = 2 * a / 3; c = b // 2 % 5; d = -c ** 2; e = ~(d > 0) & (d <= 1) | (x == y) ^ (x != y)
-    g = x @ y; h = x[0]; i = x[:, 1:3, None, ...]; j = x << 1; k = 3 >> x; l = abs(x); m = 2 - x; n = 2 ** x; o = 5 // x; p = 1 / x; q = +x
+    g = x @ y; h = x[0]; i = x[:, 1:3, None, ...]; j = x << 1; k = 3 >> x; l = abs(x); m = 2 - x; n = 2 ** x; o = 5 // x
+    p = 1 / x; q = +x
     return a, b, c, d, e, g, h, i, j, k, l, m, n, o, p, q, x < 1, 1 < x
 gm = fx.symbolic_trace(f); print(gm.code); print(gm.graph)
 """,
@@ -22,24 +23,37 @@ gm = fx.symbolic_trace(f); print(gm.code); print(gm.graph)
 """,
     "functional": """
 def f(x, w):
-    x = F.relu(x); x = torch.relu(x); x = F.gelu(x); x = F.silu(x); x = F.leaky_relu(x, 0.2); x = F.hardswish(x); x = F.elu(x); x = F.softplus(x)
-    x = F.softmax(x, dim=-1); x = F.log_softmax(x, 1); x = torch.softmax(x, -1); x = F.dropout(x, 0.1, training=False); x = F.linear(x, w)
-    x = F.conv2d(x, w, stride=2); x = F.max_pool2d(x, 2); x = F.avg_pool2d(x, 2); x = F.adaptive_avg_pool2d(x, (1, 1)); x = F.interpolate(x, scale_factor=2.0)
-    x = F.layer_norm(x, (2,)); x = F.batch_norm(x, w, w); x = F.group_norm(x, 2); x = F.pad(x, (1, 1)); x = F.normalize(x); x = F.one_hot(x)
-    x = F.cross_entropy(x, w); x = F.mse_loss(x, w); x = F.nll_loss(x, w); x = F.binary_cross_entropy_with_logits(x, w); x = F.embedding(x, w)
-    x = F.scaled_dot_product_attention(x, w, w); x = F.glu(x); x = F.unfold(x, 2); x = F.pixel_shuffle(x, 2); x = F.sigmoid(x); x = F.tanh(x); x = F.prelu(x, w)
-    x = F.grid_sample(x, w); x = F.huber_loss(x, w); x = F.l1_loss(x, w); x = F.smooth_l1_loss(x, w); x = F.cosine_similarity(x, w); x = F.logsigmoid(x)
+    x = F.relu(x); x = torch.relu(x); x = F.gelu(x); x = F.silu(x); x = F.leaky_relu(x, 0.2); x = F.hardswish(x)
+    x = F.elu(x); x = F.softplus(x)
+    x = F.softmax(x, dim=-1); x = F.log_softmax(x, 1); x = torch.softmax(x, -1); x = F.dropout(x, 0.1, training=False)
+    x = F.linear(x, w)
+    x = F.conv2d(x, w, stride=2); x = F.max_pool2d(x, 2); x = F.avg_pool2d(x, 2); x = F.adaptive_avg_pool2d(x, (1, 1))
+    x = F.interpolate(x, scale_factor=2.0)
+    x = F.layer_norm(x, (2,)); x = F.batch_norm(x, w, w); x = F.group_norm(x, 2); x = F.pad(x, (1, 1))
+    x = F.normalize(x); x = F.one_hot(x)
+    x = F.cross_entropy(x, w); x = F.mse_loss(x, w); x = F.nll_loss(x, w); x = F.binary_cross_entropy_with_logits(x, w)
+    x = F.embedding(x, w)
+    x = F.scaled_dot_product_attention(x, w, w); x = F.glu(x); x = F.unfold(x, 2); x = F.pixel_shuffle(x, 2)
+    x = F.sigmoid(x); x = F.tanh(x); x = F.prelu(x, w)
+    x = F.grid_sample(x, w); x = F.huber_loss(x, w); x = F.l1_loss(x, w); x = F.smooth_l1_loss(x, w)
+    x = F.cosine_similarity(x, w); x = F.logsigmoid(x)
     return F.upsample(x, scale_factor=2)
 gm = fx.symbolic_trace(f); print(gm.code)
 """,
     "top level": """
 def f(x, y):
-    a = torch.cat([x, y], dim=1); b = torch.stack((x, y)); c = torch.matmul(x, y); d = torch.bmm(x, y); e = torch.where(x > 0, x, y)
-    f = torch.einsum('ij,jk->ik', x, y); g = torch.split(x, 2); h = torch.chunk(x, 2, dim=0); i = torch.flatten(x, 1); j = torch.zeros_like(x)
-    k = torch.arange(x.size(0)); l = torch.clamp(x, min=0.0, max=1); m = torch.norm(x); n = torch.linalg.norm(x); o = torch.fft.fft(x); p = torch.special.erf(x)
-    q = torch.addmm(x, y, y); r = torch.topk(x, 2)[0]; s = torch.sum(x, (0, 1)); t = torch.mean(x, 1, keepdim=True); u = torch.sigmoid(x); v = torch.exp(x)
-    w = torch.permute(x, (1, 0)); z = torch.unsqueeze(x, 0); aa = torch.full((x.size(0), 2), 1.0); ab = torch.broadcast_tensors(x, y); ac = torch.max(x)
-    ad = torch.conv2d(x, y); ae = torch.is_floating_point(x); af = torch.numel(x); ag = torch.tensordot(x, y, dims=1); ah = torch.meshgrid(x, y)
+    a = torch.cat([x, y], dim=1); b = torch.stack((x, y)); c = torch.matmul(x, y); d = torch.bmm(x, y)
+    e = torch.where(x > 0, x, y)
+    f = torch.einsum('ij,jk->ik', x, y); g = torch.split(x, 2); h = torch.chunk(x, 2, dim=0); i = torch.flatten(x, 1)
+    j = torch.zeros_like(x)
+    k = torch.arange(x.size(0)); l = torch.clamp(x, min=0.0, max=1); m = torch.norm(x); n = torch.linalg.norm(x)
+    o = torch.fft.fft(x); p = torch.special.erf(x)
+    q = torch.addmm(x, y, y); r = torch.topk(x, 2)[0]; s = torch.sum(x, (0, 1)); t = torch.mean(x, 1, keepdim=True)
+    u = torch.sigmoid(x); v = torch.exp(x)
+    w = torch.permute(x, (1, 0)); z = torch.unsqueeze(x, 0); aa = torch.full((x.size(0), 2), 1.0)
+    ab = torch.broadcast_tensors(x, y); ac = torch.max(x)
+    ad = torch.conv2d(x, y); ae = torch.is_floating_point(x); af = torch.numel(x); ag = torch.tensordot(x, y, dims=1)
+    ah = torch.meshgrid(x, y)
     return a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, z, aa, ab, ac, ad, ae, af, ag, ah
 gm = fx.symbolic_trace(f); print(gm.code); print(gm.graph)
 """,
@@ -93,18 +107,23 @@ gm = fx.symbolic_trace(g, concrete_args={"flag": True, "opt": None}); print(gm.c
 """,
     "values in arguments": """
 def f(x):
-    y = x.sum((0, 1)); z = x.view(size=(2, -1)); a = x[None, 1, ..., ::2]; b = torch.full((2,), float("inf")) + x; c = x * float("nan"); d = x.to("cpu", non_blocking=True)
-    return y, z, a, b, c, d, x.to(torch.device("cpu")), x.clone(memory_format=torch.channels_last), {"a": [x, (y, None)], "b": slice(1, x)}, x + 1j, "text", True, ...
+    y = x.sum((0, 1)); z = x.view(size=(2, -1)); a = x[None, 1, ..., ::2]; b = torch.full((2,), float("inf")) + x
+    c = x * float("nan"); d = x.to("cpu", non_blocking=True)
+    return y, z, a, b, c, d, x.to(torch.device("cpu")), x.clone(memory_format=torch.channels_last), \\
+        {"a": [x, (y, None)], "b": slice(1, x)}, x + 1j, "text", True, ...
 gm = fx.symbolic_trace(f); print(gm.code); print(gm.graph)
 """,
     "naming": """
 def f(x, relu, input, in_1):
-    a = torch.relu(x); b = torch.relu(a); c = a.max(); d = a.max().max(dim=0); e = x.sum(); e = e.sum(); g = x.__call__(2); h = x.ALLCaps(); i = x.camelCase()
+    a = torch.relu(x); b = torch.relu(a); c = a.max(); d = a.max().max(dim=0); e = x.sum(); e = e.sum()
+    g = x.__call__(2); h = x.ALLCaps(); i = x.camelCase()
     return a, b, c, d, e, relu, input, in_1, g, h, i, x.type, x.list(), x.print
 gm = fx.symbolic_trace(f); print(gm.code); print([n.name for n in gm.graph.nodes])
 g = fx.Graph()
-x = g.placeholder("x"); y = g.create_node("call_function", torch.add, (x, x), name="y_2"); z = g.create_node("call_function", torch.add, (x, y), name="y_2")
-w = g.call_function(torch.mul, (z, 3)); v = g.call_method("view", (w, -1)); u = g.get_attr("a.b.0.c"); t = g.call_module("m.0.n", (u,)); g.output([v, t])
+x = g.placeholder("x"); y = g.create_node("call_function", torch.add, (x, x), name="y_2")
+z = g.create_node("call_function", torch.add, (x, y), name="y_2")
+w = g.call_function(torch.mul, (z, 3)); v = g.call_method("view", (w, -1)); u = g.get_attr("a.b.0.c")
+t = g.call_module("m.0.n", (u,)); g.output([v, t])
 print(g); print(g.python_code("self").src)
 """,
     "unpacking and containers": """
@@ -115,9 +134,12 @@ print(fx.symbolic_trace(f).code)
 """,
     "modules of nn": """
 torch.manual_seed(0)
-cases = [nn.Linear(2, 3), nn.ReLU(), nn.Conv2d(1, 2, 3), nn.Embedding(3, 4), nn.LayerNorm(4), nn.Flatten(), nn.Identity(), nn.GELU(), nn.MaxPool2d(2), nn.Softmax(dim=1),
-         nn.Sequential(nn.Linear(2, 2), nn.Sequential(nn.ReLU(), nn.Linear(2, 2))), nn.Dropout(0.3), nn.CrossEntropyLoss(), nn.MSELoss(), nn.Upsample(scale_factor=2), nn.Sigmoid(),
-         nn.AvgPool2d(2), nn.ZeroPad2d(1), nn.PReLU(), nn.Bilinear(2, 3, 4), nn.PixelShuffle(2), nn.CosineSimilarity(), nn.GroupNorm(1, 2), nn.Hardtanh(), nn.ConvTranspose2d(1, 2, 3).eval()]
+cases = [
+    nn.Linear(2, 3), nn.ReLU(), nn.Conv2d(1, 2, 3), nn.Embedding(3, 4), nn.LayerNorm(4), nn.Flatten(), nn.Identity(),
+    nn.GELU(), nn.MaxPool2d(2), nn.Softmax(dim=1),
+    nn.Sequential(nn.Linear(2, 2), nn.Sequential(nn.ReLU(), nn.Linear(2, 2))), nn.Dropout(0.3), nn.CrossEntropyLoss(), nn.MSELoss(),
+    nn.Upsample(scale_factor=2), nn.Sigmoid(), nn.AvgPool2d(2), nn.ZeroPad2d(1), nn.PReLU(), nn.Bilinear(2, 3, 4),
+    nn.PixelShuffle(2), nn.CosineSimilarity(), nn.GroupNorm(1, 2), nn.Hardtanh(), nn.ConvTranspose2d(1, 2, 3).eval()]
 for m in cases:
     try:
         print(type(m).__name__, fx.symbolic_trace(m).graph)
@@ -137,9 +159,11 @@ relu.replace_input_with(relu.args[0], m)
 g.lint(); gm.recompile(); print(gm.code)
 dead = g.call_function(torch.exp, (m,)); print(dead.next.op, dead > m, sorted([dead, m, relu]))
 m.append(dead); print(gm.graph.eliminate_dead_code(), gm.graph)
-h = fx.Graph(); values = {}; out = h.graph_copy(g, values); h.output((out, out)); print(h, len(h.nodes), [n.meta for n in h.nodes if n.meta])
+h = fx.Graph(); values = {}; out = h.graph_copy(g, values); h.output((out, out))
+print(h, len(h.nodes), [n.meta for n in h.nodes if n.meta])
 c = copy.deepcopy(g); print(c); s2 = c.find_nodes(op="call_function", target=torch.sigmoid); print(s2, s2[0].meta)
-s.update_arg(0, m); s.insert_arg(1, 3); s.update_kwarg("k", m); print(s.format_node(), list(m.users), relu.users); s._rename("renamed"); print(g)
+s.update_arg(0, m); s.insert_arg(1, 3); s.update_kwarg("k", m); print(s.format_node(), list(m.users), relu.users)
+s._rename("renamed"); print(g)
 p = fx.Proxy(m)
 with g.inserting_after(m): q = (p + 1).relu().node
 print(g, q.stack_trace)

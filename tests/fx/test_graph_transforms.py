@@ -23,7 +23,8 @@ def show(t): print([[round(v, 4) for v in r.flatten().tolist()] for r in (t if i
 
 PROGRAMS = {
     "interpreter": """
-show(net(x)); show(gm(x)); show(fx.Interpreter(gm).run(x)); show(fx.Interpreter(gm).run(x, 3)); show(fx.Interpreter(gm).boxed_run([x, 3]))
+show(net(x)); show(gm(x)); show(fx.Interpreter(gm).run(x)); show(fx.Interpreter(gm).run(x, 3))
+show(fx.Interpreter(gm).boxed_run([x, 3]))
 class Swap(fx.Interpreter):
     def call_function(self, target, args, kwargs):
         return super().call_function(torch.tanh if target is torch.sigmoid else target, args, kwargs)
@@ -57,18 +58,25 @@ def f(x, w1, w2):
 gm = fx.symbolic_trace(f)
 matches = fx.replace_pattern(gm, lambda p, q: torch.cat([p, q]).sum(), lambda p, q: torch.stack([p, q]))
 print(gm.code, [(m.anchor, {k.name: v.name for k, v in m.nodes_map.items()}) for m in matches])
-gm = fx.symbolic_trace(lambda x: torch.relu(torch.relu(torch.relu(x)))); fx.replace_pattern(gm, lambda x: torch.relu(x), lambda x: torch.sigmoid(x) * 2); print(gm.code)
-gm = fx.symbolic_trace(lambda x, y: (x * 2 + y, x * 3 + y)); fx.replace_pattern(gm, lambda a, b: a * 2 + b, lambda a, b: torch.add(b, a, alpha=2)); print(gm.code)
-gm = fx.symbolic_trace(lambda x: (x.neg() + 1, x.neg())); print(len(fx.replace_pattern(gm, lambda a: a.neg() + 1, lambda a: 1 - a)), gm.code)
-gm = fx.symbolic_trace(lambda x: x.exp().log()); fx.replace_pattern(gm, lambda a: a.exp().log(), lambda a: a); print(gm.code)
-gm = fx.symbolic_trace(lambda x: (x + 1, (x + 1) * 2)); fx.replace_pattern(gm, lambda a: (a + 1, (a + 1) * 2), lambda a: (a - 1, a - 2)); print(gm.code)
+gm = fx.symbolic_trace(lambda x: torch.relu(torch.relu(torch.relu(x))))
+fx.replace_pattern(gm, lambda x: torch.relu(x), lambda x: torch.sigmoid(x) * 2); print(gm.code)
+gm = fx.symbolic_trace(lambda x, y: (x * 2 + y, x * 3 + y))
+fx.replace_pattern(gm, lambda a, b: a * 2 + b, lambda a, b: torch.add(b, a, alpha=2)); print(gm.code)
+gm = fx.symbolic_trace(lambda x: (x.neg() + 1, x.neg()))
+print(len(fx.replace_pattern(gm, lambda a: a.neg() + 1, lambda a: 1 - a)), gm.code)
+gm = fx.symbolic_trace(lambda x: x.exp().log()); fx.replace_pattern(gm, lambda a: a.exp().log(), lambda a: a)
+print(gm.code)
+gm = fx.symbolic_trace(lambda x: (x + 1, (x + 1) * 2))
+fx.replace_pattern(gm, lambda a: (a + 1, (a + 1) * 2), lambda a: (a - 1, a - 2)); print(gm.code)
 from_ = fx.symbolic_trace(net)
 class P(nn.Module):
     def __init__(self): super().__init__(); self.lin = nn.Linear(4, 4)
     def forward(self, x): return self.lin(x).relu()
-fx.replace_pattern(from_, lambda x: torch.sigmoid(x), fx.symbolic_trace(P())); print(from_.code, [n for n, _ in from_.named_modules()])
+fx.replace_pattern(from_, lambda x: torch.sigmoid(x), fx.symbolic_trace(P()))
+print(from_.code, [n for n, _ in from_.named_modules()])
 from_ = fx.symbolic_trace(lambda x: (x + 1) * (x + 2) * (x + 3)); rewriter = fx.subgraph_rewriter
-done = rewriter.replace_pattern_with_filters(from_, lambda a: a + 1, lambda a: a - 1, match_filters=[lambda m, g, p: True], ignore_literals=True)
+done = rewriter.replace_pattern_with_filters(from_, lambda a: a + 1, lambda a: a - 1,
+    match_filters=[lambda m, g, p: True], ignore_literals=True)
 print(from_.code, [(d.anchor, d.replacements) for d in done])
 """,
     "split module": """
@@ -78,14 +86,20 @@ s = fx.passes.split_module.split_module(gm, net, part, names); print(s.code, s.g
 for n, m in s.named_children(): print(n, m.code)
 show(s(x)); show(s(x, 3)); print(sorted(s.state_dict()))
 s = fx.passes.split_module.split_module(gm, net, part, keep_original_order=True); print(s.code); show(s(x))
-s = fx.passes.split_module.split_module(gm, net, part, tuple_return=True, partition_affix="p"); print(s.code); show(s(x))
+s = fx.passes.split_module.split_module(gm, net, part, tuple_return=True, partition_affix="p"); print(s.code)
+show(s(x))
 try: fx.passes.split_module.split_module(gm, net, lambda n: 0 if n.name in ("a", "b") else 1)
 except RuntimeError as e: print(e)
 """,
     "shape propagation": """
 fx.passes.shape_prop.ShapeProp(gm).propagate(x)
 for n in gm.graph.nodes:
-    m = n.meta.get("tensor_meta"); print(n.name, n.meta["type"].__name__, (tuple(m.shape), m.stride, m.requires_grad, str(m.dtype).split(".")[1], str(m.memory_format).split(".")[-1]) if hasattr(m, "shape") else m if m is None else len(m))
+    m = n.meta.get("tensor_meta")
+    shown = m if m is None else len(m)
+    if hasattr(m, "shape"):
+        words = [str(v).split(".")[-1] for v in (m.dtype, m.memory_format)]
+        shown = (tuple(m.shape), m.stride, m.requires_grad, *words)
+    print(n.name, n.meta["type"].__name__, shown)
 gm.print_readable()
 """,
     "other passes": """
@@ -101,35 +115,47 @@ def drop(gm): gm.graph.eliminate_dead_code(); return gm
 second = manager.pass_result_wrapper(drop)
 first = Count()
 pm = manager.PassManager([second, first], [manager.this_before_that_pass_constraint(first, second)], steps=2)
-out = pm(fx.symbolic_trace(lambda x: (torch.exp(x), x)[1])); print(out.modified, out.graph_module.code, [p is first for p in pm.passes])
+out = pm(fx.symbolic_trace(lambda x: (torch.exp(x), x)[1]))
+print(out.modified, out.graph_module.code, [p is first for p in pm.passes])
 sup, tools, part = P("operator_support"), P("tools_common"), P("infra.partitioner")
 for n in gm.graph.nodes:
     if n.op in tools.CALLABLE_NODE_OPS: print(tools.get_node_target(dict(gm.named_modules()), n))
 ok = sup.OperatorSupport({"_operator.add": None, "torch.relu": None, "_operator.mul": None, "torch.sigmoid": None})
 print([n.name for n in gm.graph.nodes if ok.is_node_supported(dict(gm.named_modules()), n)])
 def g(x): a = torch.relu(x) + 1; b = torch.exp(a); c = torch.sigmoid(a) * 2; return b + c, a.sum()
-t = fx.symbolic_trace(g); only = sup.create_op_support(lambda m, n: n.op == "call_function" and n.target is not torch.exp)
-p = part.CapabilityBasedPartitioner(t, only, allows_single_node_partition=True); parts = p.propose_partitions(); print(sorted(sorted(n.name for n in q.nodes) for q in parts))
+t = fx.symbolic_trace(g)
+only = sup.create_op_support(lambda m, n: n.op == "call_function" and n.target is not torch.exp)
+p = part.CapabilityBasedPartitioner(t, only, allows_single_node_partition=True); parts = p.propose_partitions()
+print(sorted(sorted(n.name for n in q.nodes) for q in parts))
 fused = p.fuse_partitions(parts); show(fused(x)); show(g(x)); print(sorted(n.op for n in fused.graph.nodes))
 tagged = fx.symbolic_trace(g)
 for i, n in enumerate(tagged.graph.nodes): n.tag = "first" if i < 4 else "second"
 print(P("split_utils").split_by_tags(tagged, ["first", "second"]).code)
-print("digraph" in (P("graph_drawer").FxGraphDrawer(gm, "net").get_dot_graph().to_string() if fx.__name__ != "torch.fx" else "digraph"))
+def drawn(): return P("graph_drawer").FxGraphDrawer(gm, "net").get_dot_graph().to_string()
+print("digraph" in (drawn() if fx.__name__ != "torch.fx" else "digraph"))
 """,
     "normal form": """
 from_ = fx.symbolic_trace(net)
 for n in from_.graph.nodes:
     if n.op == "call_module": print(n.normalized_arguments(from_, normalize_to_only_use_kwargs=True))
-t = fx.symbolic_trace(lambda x: F.relu(x, True)); n = list(t.graph.nodes)[1]; print(n.normalized_arguments(t, normalize_to_only_use_kwargs=True))
-t = fx.symbolic_trace(lambda x: torch.relu(x)); n = list(t.graph.nodes)[1]; print(n.normalized_arguments(t, normalize_to_only_use_kwargs=True))
+t = fx.symbolic_trace(lambda x: F.relu(x, True)); n = list(t.graph.nodes)[1]
+print(n.normalized_arguments(t, normalize_to_only_use_kwargs=True))
+t = fx.symbolic_trace(lambda x: torch.relu(x)); n = list(t.graph.nodes)[1]
+print(n.normalized_arguments(t, normalize_to_only_use_kwargs=True))
 """,
     "copies": """
 class Sub(fx.GraphModule):
     tag = "sub"
-s = Sub(net, gm.graph); print(type(s).__name__, s.tag, isinstance(s, fx.GraphModule)); c = copy.deepcopy(s); print(c.tag, type(c).__name__); show(c(x))
-gm.meta["a"] = 1; c = copy.deepcopy(gm); c.a.weight.data.zero_(); show(gm(x)); print(c.meta, c.a.weight.sum().item(), type(c).__name__, copy.copy(gm).meta)
-gm.add_submodule("q.r.s", nn.Linear(2, 2)); print([n for n, _ in gm.named_modules()], gm.delete_submodule("q.r.s"), gm.delete_submodule("q.nope")); gm.delete_all_unused_submodules(); print([n for n, _ in gm.named_modules()])
-g = fx.Graph(); v = g.placeholder("x"); g.output(g.call_module("l.0", (g.get_attr("p.q"),))); m = fx.GraphModule({"l.0": nn.Linear(1, 2), "p.q": torch.ones(1)}, g, "Named"); print(m.code, m, sorted(m.state_dict()), type(m).__name__)
+s = Sub(net, gm.graph); print(type(s).__name__, s.tag, isinstance(s, fx.GraphModule)); c = copy.deepcopy(s)
+print(c.tag, type(c).__name__); show(c(x))
+gm.meta["a"] = 1; c = copy.deepcopy(gm); c.a.weight.data.zero_(); show(gm(x))
+print(c.meta, c.a.weight.sum().item(), type(c).__name__, copy.copy(gm).meta)
+gm.add_submodule("q.r.s", nn.Linear(2, 2))
+print([n for n, _ in gm.named_modules()], gm.delete_submodule("q.r.s"), gm.delete_submodule("q.nope"))
+gm.delete_all_unused_submodules(); print([n for n, _ in gm.named_modules()])
+g = fx.Graph(); v = g.placeholder("x"); g.output(g.call_module("l.0", (g.get_attr("p.q"),)))
+m = fx.GraphModule({"l.0": nn.Linear(1, 2), "p.q": torch.ones(1)}, g, "Named")
+print(m.code, m, sorted(m.state_dict()), type(m).__name__)
 gm.eval(); print(gm.a.training, fx.symbolic_trace(net.eval()).training)
 e = fx.symbolic_trace(fx.symbolic_trace(net)); print(e.code)
 """,

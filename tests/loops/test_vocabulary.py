@@ -20,8 +20,8 @@ BINARY = """
 """.split()
 UNARY = """
     exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh rsqrt sqrt
-    reciprocal sigmoid erf erfc erfinv logit sign signbit floor ceil trunc round frac isnan isinf isfinite abs neg square
-    sgn angle relu lgamma digamma isposinf isneginf
+    reciprocal sigmoid erf erfc erfinv logit sign signbit floor ceil trunc round frac isnan isinf isfinite abs neg
+    square sgn angle relu lgamma digamma isposinf isneginf
 """.split()
 COMPLEX_UNARY = """
     exp log sqrt sin cos tan sinh cosh tanh asin acos atan asinh acosh atanh sigmoid abs angle sgn reciprocal log10

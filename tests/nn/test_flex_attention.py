@@ -27,8 +27,9 @@ def test_scores_and_masks_match_pytorch(with_mask: bool) -> None:
     for framework, module in ((rushlight, flex), (torch, torch_flex)):
         slopes = framework.arange(4) * 0.1
         mask = module.create_block_mask(causal, 2, None, 70, 70, BLOCK_SIZE=32, device="cpu") if with_mask else None
-        out, aux = module.flex_attention(*inputs(framework), lambda s, b, h, q, kv: s + slopes[h] * (kv - q), mask, enable_gqa=True,  # noqa: B023
-                                         return_aux=module.AuxRequest(lse=True))
+        score = lambda s, b, h, q, kv, slopes=slopes: s + slopes[h] * (kv - q)  # noqa: E731
+        with_lse = module.AuxRequest(lse=True)
+        out, aux = module.flex_attention(*inputs(framework), score, mask, enable_gqa=True, return_aux=with_lse)
         results.append((out.numpy(), aux.lse.numpy()))
     for ours, theirs in zip(*results):
         numpy.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)

@@ -235,7 +235,8 @@ import resource
 import rushlight as rl
 q, k, v = (rl.randn(1, 1, 8192, 8, requires_grad=True) for _ in range(3))
 def step(n):
-    rl.nn.functional.scaled_dot_product_attention(q[:, :, :n], k[:, :, :n], v[:, :, :n], is_causal=True).sum().backward()
+    some = (t[:, :, :n] for t in (q, k, v))
+    rl.nn.functional.scaled_dot_product_attention(*some, is_causal=True).sum().backward()
 step(64)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 step(8192)

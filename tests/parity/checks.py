@@ -18,6 +18,7 @@ and one that shares memory with an argument does so here. A sample PyTorch itsel
 
 from __future__ import annotations
 
+import functools
 import re
 import warnings
 from collections.abc import Callable, Iterable
@@ -422,7 +423,8 @@ def strides(record: Any) -> None:
             first, args, kwargs = thing((given.input, list(given.args), dict(given.kwargs)), {})
             want, refused = pair.oracle(given)
             if not refused:
-                got = _guarded(lambda: seeded(pair.ours, first, *args, **kwargs), describe(sample))  # noqa: B023  called at once
+                called = functools.partial(seeded, pair.ours, first, *args, **kwargs)
+                got = _guarded(called, describe(sample))
                 compare_strides(want, got, describe(given))
                 seen = True
     if not seen:
@@ -490,7 +492,8 @@ def errors(record: Any) -> None:
     seed_cpu(5)
     for given in record.error_inputs("cpu"):
         sample = given.sample_input
-        arguments = _attempt(lambda: thing((sample.input, list(sample.args), dict(sample.kwargs)), {}))  # noqa: B023  called at once
+        # Both are called at once.
+        arguments = _attempt(lambda: thing((sample.input, list(sample.args), dict(sample.kwargs)), {}))  # noqa: B023
         wanted = _attempt(lambda: seeded(record.op, sample.input, *sample.args, **sample.kwargs))  # noqa: B023
         if not isinstance(wanted, Exception):
             continue            # PyTorch accepts it here
@@ -542,7 +545,8 @@ def specifics(message: str) -> set[str]:
     """Numbers, dtypes, types and identifiers of a message."""
     for theirs, ours in CPP_WORDS.items():
         message = message.replace(theirs, ours)
-    named = re.findall(r"['\"`](\w+)['\"`]|\b([a-z]+_\w+)\b|\b(\w+)=|\b(dim|out|dtype|size|index|shape|stride|step|padding|weight|mask)s?\b", message)
+    words = r"\b(dim|out|dtype|size|index|shape|stride|step|padding|weight|mask)s?\b"
+    named = re.findall(rf"['\"`](\w+)['\"`]|\b([a-z]+_\w+)\b|\b(\w+)=|{words}", message)
     return {w.lower() for found in named for w in found if w} | set(re.findall(r"\d+", message)) | {
         DTYPE_WORDS.get(w, w).lower() for w in re.findall(r"\b(?:Float|Double|Half|Long|Int|Short|Bool|Byte|Char|(?:u?int|float|bfloat|complex)\d+)\b", message)
     } | set(re.findall(r"\b(?:int|float|str|list|tuple|NoneType)\b", message))

@@ -45,13 +45,15 @@ class Different(AssertionError):
 
 
 MOVING = frozenset("""
-    __getitem__ as_strided_copy atleast_1d atleast_2d atleast_3d block_diag broadcast_tensors broadcast_to cat chunk clone column_stack
-    combinations contiguous diag diag_embed diagonal_scatter dsplit dstack expand expand_as flatten flip fliplr flipud gather hsplit hstack
-    index_copy index_fill index_put index_select kthvalue masked_fill masked_scatter masked_select meshgrid movedim narrow nn.functional.pad
-    nn.functional.pixel_shuffle nn.functional.pixel_unshuffle nn.functional.channel_shuffle nonzero permute_copy put ravel repeat
-    repeat_interleave reshape resolve_conj resolve_neg roll rot90 scatter searchsorted select_scatter slice_scatter sort split stack
-    swapaxes t_copy take take_along_dim tensor_split tile to topk trace_copy tril triu unbind unflatten unfold_copy unique
-    unique_consecutive view_copy vsplit vstack where zero_ zeros zeros_like ones ones_like full full_like fill eye empty_like
+    __getitem__ as_strided_copy atleast_1d atleast_2d atleast_3d block_diag broadcast_tensors broadcast_to cat chunk
+    clone column_stack combinations contiguous diag diag_embed diagonal_scatter dsplit dstack expand expand_as flatten
+    flip fliplr flipud gather hsplit hstack index_copy index_fill index_put index_select kthvalue masked_fill
+    masked_scatter masked_select meshgrid movedim narrow nn.functional.pad nn.functional.pixel_shuffle
+    nn.functional.pixel_unshuffle nn.functional.channel_shuffle nonzero permute_copy put ravel repeat repeat_interleave
+    reshape resolve_conj resolve_neg roll rot90 scatter searchsorted select_scatter slice_scatter sort split stack
+    swapaxes t_copy take take_along_dim tensor_split tile to topk trace_copy tril triu unbind unflatten unfold_copy
+    unique unique_consecutive view_copy vsplit vstack where zero_ zeros zeros_like ones ones_like full full_like fill
+    eye empty_like
 """.split())
 
 

@@ -58,8 +58,9 @@ def table(results: dict[str, dict[str, str]], checks: list[str]) -> str:
 
 DOCUMENT = """# Operators against PyTorch's records
 
-PyTorch 2.13 describes its operators in {count} records (`op_db`): sample inputs, dtypes, variants, errors. Each runs on both libraries
-from the same elements and the same seed; `tests/parity/checks.py` says what is compared. Passed / applicable, per namespace:
+PyTorch 2.13 describes its operators in {count} records (`op_db`): sample inputs, dtypes, variants, errors. Each runs
+on both libraries from the same elements and the same seed; `tests/parity/checks.py` says what is compared.
+Passed / applicable, per namespace:
 
 {table}
 

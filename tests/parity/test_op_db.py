@@ -13,7 +13,15 @@ pytest.importorskip("expecttest", reason="PyTorch's op records need it")
 
 from tests.parity.checks import CHECKS, NotApplicable  # noqa: E402
 from tests.parity.compare import Different  # noqa: E402
-from tests.parity.left_out import APPLICABLE, BARS, LEFT_OUT, NOTHING_TO_CHECK, applies, is_certain, reasons  # noqa: E402
+from tests.parity.left_out import (  # noqa: E402
+    APPLICABLE,
+    BARS,
+    LEFT_OUT,
+    NOTHING_TO_CHECK,
+    applies,
+    is_certain,
+    reasons,
+)
 from tests.parity.records import RECORDS  # noqa: E402
 
 # Checks of one record follow each other: they share its samples and kernels.

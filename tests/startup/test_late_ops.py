@@ -34,7 +34,8 @@ print(*sorted(m for m in sys.modules if m.startswith("rushlight.definitions.")))
 SURFACE = """
 import rushlight as rl, rushlight.linalg, rushlight.nn.functional as F
 from rushlight.op import ops, published
-print(sorted(ops), sorted(n for n in vars(rl.Tensor)), sorted(published("")), sorted(published("linalg")), dir(rl), sorted(vars(F)))
+print(sorted(ops), sorted(n for n in vars(rl.Tensor)), sorted(published("")), sorted(published("linalg")), dir(rl),
+    sorted(vars(F)))
 """
 
 

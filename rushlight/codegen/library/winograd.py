@@ -103,7 +103,18 @@ def in_both(w: Writer, down: Rule, across: Rule, size: tuple[int, int], element:
         yield across(w, [column[i] for column in columns])
 
 
-# --- kernels ----------------------------------------------------------------------------------------------------------------
+def vectors(w: Writer, tile: Tile, source: Reg, columns: int, apart: int | Reg) -> Callable[[int, int], Reg]:
+    """The element (i, j) of a rectangle whose vectors lie `apart` elements from each other, row by row."""
+
+    def element(i: int, j: int) -> Reg:
+        number = i * columns + j
+        place = number * apart if isinstance(apart, int) else w.mul(apart, number)
+        return w.load(tile.vector, w.at(source, place, tile.element), tile.size)
+
+    return element
+
+
+# --- kernels ----------------------------------------------------------------------------------------------------------
 
 
 def weights_text(tile: Tile) -> str:
@@ -131,7 +142,8 @@ def weights_text(tile: Tile) -> str:
                         value = w.select(exists, w.load(tile.element, w.at(w["weight"], place, tile.element), tile.size), Reg("0.0", tile.element))
                         square[i][j] = w.new(vector, f"insertelement {square[i][j]}, {value}, i64 {r}")
             target = w.at(collected, w.mul(w.sub(c.i, some.i), tile.rows), tile.element)
-            for point, value in enumerate(flat(in_both(w, weight_down, weight_across, (3, 3), lambda i, j: square[i][j]))):  # noqa: B023
+            points = flat(in_both(w, weight_down, weight_across, (3, 3), lambda i, j: square[i][j]))  # noqa: B023
+            for point, value in enumerate(points):
                 w.store(value, w.at(target, point * line, tile.element), tile.size)
         with w.loop(0, POINTS) as point:
             place = w.mul(w.add(w.mul(w.add(w.mul(w["panels"], point.i), panel.i), w["channels"]), some.i), tile.rows)
@@ -173,7 +185,8 @@ def input_text(tile: Tile) -> str:
                 with w.loop(0, tile.columns, tile.lanes) as v:
                     source = w.at(windows, w.add(p.i, v.i), tile.element)
                     target = w.at(place, v.i, tile.element)
-                    for row in in_both(w, input_down, input_across, (ROWS, COLUMNS), lambda i, j: w.load(tile.vector, w.at(source, (i * COLUMNS + j) * stride, tile.element), tile.size)):  # noqa: B023
+                    element = vectors(w, tile, source, COLUMNS, stride)
+                    for row in in_both(w, input_down, input_across, (ROWS, COLUMNS), element):
                         for value in row:
                             w.store(value, target, tile.size)
                             target = w.at(target, step, tile.element)

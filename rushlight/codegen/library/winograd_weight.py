@@ -34,6 +34,7 @@ from .winograd import (
     in_both,
     input_across,
     input_down,
+    vectors,
     windows_text,
 )
 
@@ -97,7 +98,7 @@ def rows_text(name: str, size: tuple[int, int], down: Rule, across: Rule, tile: 
             own = w.at(w["result"], w.add(w.mul(c.i, w["line"]), w.mul(block, BLOCK)), tile.element)
             with w.loop(0, padded, tile.lanes) as v:
                 source, target = w.at(windows, v.i, tile.element), w.at(own, v.i, tile.element)
-                for row in in_both(w, down, across, size, lambda i, j: w.load(tile.vector, w.at(source, (i * size[1] + j) * stride, tile.element), tile.size)):  # noqa: B023
+                for row in in_both(w, down, across, size, vectors(w, tile, source, size[1], stride)):
                     for value in row:
                         w.store(value, target, tile.size)
                         target = w.at(target, step, tile.element)
@@ -144,7 +145,8 @@ def result_text(tile: Tile) -> str:
     load_pointers(w, *RESULT_KERNEL.operands)
     with w.loop(w["begin"], w["end"]) as o, w.loop(0, w["channels"], tile.lanes) as c:
         source = w.at(w["dots"], w.add(w.mul(o.i, w["channels"]), c.i), tile.element)
-        made = in_both(w, collect_down, collect_across, (ROWS, COLUMNS), lambda i, j: w.load(tile.vector, w.at(source, w.mul(w["apart"], i * COLUMNS + j), tile.element), tile.size))  # noqa: B023
+        element = vectors(w, tile, source, COLUMNS, w["apart"])
+        made = in_both(w, collect_down, collect_across, (ROWS, COLUMNS), element)
         for n, value in enumerate(flat(made)):
             w.store(value, w.at(square, n * tile.lanes, tile.element), tile.size)
         target = w.at(w["result"], w.mul(w.add(w.mul(o.i, w["channels"]), c.i), 9), tile.element)

@@ -212,7 +212,8 @@ def pattern_of(axis: Axis) -> Pattern | None:
 
         def windows(m: int) -> tuple:
             places = range(m * up, m * up + up)   # noqa: B023  called at once
-            return tuple((table.starts[o] - m * down if table.counts[o] else 0, tuple(table.weights[o])) for o in places)   # noqa: B023
+            starts = [table.starts[o] - m * down if table.counts[o] else 0 for o in places]   # noqa: B023
+            return tuple((start, tuple(table.weights[o])) for start, o in zip(starts, places))
 
         middle = windows(steps // 2)
         same = [windows(m) == middle for m in range(steps)]

@@ -153,7 +153,8 @@ class FxGraphDrawer:
         parts.append(f"|num_users={len(node.users)}\\n")
         meta = node.meta.get("tensor_meta")
         if isinstance(meta, TensorMetadata):
-            parts.append(f"|dtype={plain_text(meta.dtype)}\\nshape={list(meta.shape)}\\nstride={list(meta.stride)}\\nrequires_grad={meta.requires_grad}\\n")
+            parts.append(f"|dtype={plain_text(meta.dtype)}\\nshape={list(meta.shape)}\\n")
+            parts.append(f"stride={list(meta.stride)}\\nrequires_grad={meta.requires_grad}\\n")
         if self._options["traces"] and node.stack_trace:
             parts.append(f"|file={node.stack_trace.splitlines()[0].strip()}\\n".replace("<", "\\<").replace(">", "\\>"))
         return "".join([*parts, "}"])

@@ -80,7 +80,13 @@ class _Splitter:
         self.copies[node] = result
 
 
-def split_by_tags(gm: GraphModule, tags: list[str], return_fqn_mapping: bool = False, return_tuple: bool = False, GraphModuleCls: type = GraphModule) -> Any:  # noqa: N803
+def split_by_tags(
+    gm: GraphModule,
+    tags: list[str],
+    return_fqn_mapping: bool = False,
+    return_tuple: bool = False,
+    GraphModuleCls: type = GraphModule,  # noqa: N803
+) -> Any:
     """A module with one submodule per tag; every node must have its tag in `node.tag`."""
     splitter, main, values = _Splitter(gm, tags), Graph(), {}
     output = gm.graph.output_node()

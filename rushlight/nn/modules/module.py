@@ -31,7 +31,7 @@ from .hooks import (
     register_module_parameter_registration_hook,
     registered,
 )
-from .state import _EXTRA_STATE_KEY_SUFFIX, State, _IncompatibleKeys, _WrappedHook  # noqa: F401 - libraries and files look here for the first and the last
+from .state import _EXTRA_STATE_KEY_SUFFIX, State, _IncompatibleKeys, _WrappedHook  # noqa: F401 - others look here
 
 # PyTorch's place for these names, whatever file of ours makes them.
 __all__ = [

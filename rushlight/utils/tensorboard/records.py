@@ -122,7 +122,8 @@ class EventFileWriter:
 
     def _open(self) -> None:
         os.makedirs(self._logdir, exist_ok=True)
-        name = f"events.out.tfevents.{int(time.time()):010d}.{socket.gethostname()}.{os.getpid()}.{next(_counter)}{self._suffix}"
+        writer = f"{socket.gethostname()}.{os.getpid()}.{next(_counter)}"
+        name = f"events.out.tfevents.{int(time.time()):010d}.{writer}{self._suffix}"
         self._records = RecordWriter(os.path.join(self._logdir, name))
         self._flushed_at = time.monotonic()
         _open_files.add(self)

@@ -85,7 +85,16 @@ def tensor_proto(tag: str, tensor: Any) -> Message:
     return _summary(tag=tag, metadata=_plugin("tensor"), tensor=result)
 
 
-def histogram_raw(name: str, min: float, max: float, num: int, sum: float, sum_squares: float, bucket_limits: Any, bucket_counts: Any) -> Message:  # noqa: A002
+def histogram_raw(
+    name: str,
+    min: float,  # noqa: A002
+    max: float,  # noqa: A002
+    num: int,
+    sum: float,  # noqa: A002
+    sum_squares: float,
+    bucket_limits: Any,
+    bucket_counts: Any,
+) -> Message:
     """A histogram whose buckets are counted already."""
     result = Message("HistogramProto", min=min, max=max, num=num, sum=sum, sum_squares=sum_squares, bucket_limit=list(bucket_limits), bucket=list(bucket_counts))
     return _summary(tag=name, histo=result)

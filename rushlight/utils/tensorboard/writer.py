@@ -126,8 +126,19 @@ class SummaryWriter:
         bins = self.default_bins if isinstance(bins, str) and bins == "tensorflow" else bins
         self._add(_make().histogram(tag, values, bins, max_bins=max_bins), global_step, walltime)
 
-    def add_histogram_raw(self, tag: str, min: float, max: float, num: int, sum: float, sum_squares: float, bucket_limits: Any, bucket_counts: Any,  # noqa: A002
-                          global_step: Any = None, walltime: float | None = None) -> None:  # fmt: skip
+    def add_histogram_raw(
+        self,
+        tag: str,
+        min: float,  # noqa: A002
+        max: float,  # noqa: A002
+        num: int,
+        sum: float,  # noqa: A002
+        sum_squares: float,
+        bucket_limits: Any,
+        bucket_counts: Any,
+        global_step: Any = None,
+        walltime: float | None = None,
+    ) -> None:
         """A histogram counted already."""
         if len(bucket_limits) != len(bucket_counts):
             raise ValueError("add_histogram_raw: expected as many bucket_counts as bucket_limits (their len differs).")

@@ -136,5 +136,7 @@ class PassManager:
                 self.check(result.graph_module)
         except Exception as failure:
             before = [_name_of(p) for p in self.passes[:at]]
-            raise Exception(f"An error occurred when running the '{_name_of(fn)}' pass after the following passes: {before}") from failure  # noqa: TRY002
+            raise Exception(  # noqa: TRY002
+                f"An error occurred when running the '{_name_of(fn)}' pass after the following passes: {before}"
+            ) from failure
         return result.graph_module, result.modified

@@ -27,7 +27,7 @@ import weakref
 from multiprocessing.reduction import DupFd
 from typing import Any
 
-from .... import multiprocessing as _reductions  # noqa: F401 - datasets that are pickled for workers share their tensors
+from .... import multiprocessing as _reductions  # noqa: F401 - pickled datasets share their tensors
 from ...._C import SharedArena, forking_worker, leased_storages
 from ....base.errors import ExceptionWrapper
 from . import channel
