@@ -2,7 +2,7 @@
 
 Two ops do the work: `convolution` (transposed or not) and `_convolution_weight`, the gradient of its weight. A transposed
 convolution is the gradient of a convolution's input and the other way round, so the derivatives of both ops, to any order, are
-made of the two. The public forms (conv2d, conv_transpose1d, ...) only spell out arguments.
+made of the two. The public forms (conv_forms.py: conv2d, conv_transpose1d, ...) only spell out arguments.
 
 float32 and float64 run as plans (op/convolve.py); half types through float32, complex ones as four real convolutions, integers
 as products with gathered windows.
@@ -16,20 +16,9 @@ from math import prod
 from typing import Any, NamedTuple
 
 from .. import _C, op
-from ..op import Composite, Extern, Meta, find_op
-from ..op.convolve import (
-    PLANNED,
-    Walk,
-    Weights,
-    Window,
-    array_of,
-    forward_axes,
-    mirrored_axes,
-    overlap_steps,
-    suits_overlap,
-    walk_steps,
-    weight_steps,
-)
+from ..op import Extern, Meta, find_op
+from ..op.convolve import PLANNED, overlap_steps, suits_overlap, walk_steps, weight_steps
+from ..op.convolve_walk import Walk, Weights, Window, array_of, forward_axes, mirrored_axes
 from ..op.definition import KIND_PLANNED
 from ..op.extern import on_other_device
 from ..op.indexed import copy_steps
@@ -467,151 +456,3 @@ def framed(input: Any, before: Any, after: Any) -> Any:
     put = [slice(max(0, b), m - max(0, a)) for m, b, a in zip(shape, before, after, strict=True)]
     made[(..., *put)] = input[(..., *keep)]
     return made
-
-
-# --- public forms -------------------------------------------------------------------------------------------------------------
-
-
-class _Plain(Composite):
-    """conv1d, conv2d and conv3d: unbatched inputs and padding by name."""
-
-    method = False
-    out = False
-    views = "keep"   # of the batch of one that an unbatched input becomes
-    dims = 0
-
-    def compute(self, input, weight, bias, stride, padding, dilation, groups):
-        name, dims = self.spec.name, self.dims
-        if weight.ndim != dims + 2 and not isinstance(padding, str):
-            raise RuntimeError(f"{name}: Expected {weight.ndim}-dimensional input for {weight.ndim}-dimensional weight {list(weight.shape)}: {name} takes weights of {dims + 2} dimensions")
-        if input.ndim not in (dims + 1, dims + 2):
-            raise RuntimeError(f"{name}: Expected {dims + 1}D (unbatched) or {dims + 2}D (batched) input to {name}, but got input of size: {list(input.shape)}")
-        if input.ndim == dims + 1:
-            return self.compute(input.unsqueeze(0), weight, bias, stride, padding, dilation, groups).squeeze(0)
-        if isinstance(padding, str):
-            return self.padded(input, weight, bias, stride, padding, dilation, groups)
-        return find_op("convolution")(input, weight, bias, stride, padding, dilation, False, (0,) * dims, groups)
-
-    def padded(self, input: Any, weight: Any, bias: Any, stride: Any, padding: str, dilation: Any, groups: int) -> Any:
-        """padding="valid" adds nothing, padding="same" keeps sizes."""
-        name, dims = self.spec.name, self.dims
-        own = functools.partial(find_op("convolution"), transposed=False, output_padding=(0,) * dims, groups=groups)
-        if padding not in ("same", "valid"):
-            raise RuntimeError(f"{name}: Invalid padding string {padding!r}, should be one of 'valid', 'same'")
-        if weight.ndim != dims + 2:
-            raise RuntimeError(f"{name}: Expected {weight.ndim}-dimensional input for {weight.ndim}-dimensional weight {list(weight.shape)}, but got {input.ndim}-dimensional input of size {list(input.shape)} instead")
-        if padding == "valid":
-            return own(input, weight, bias, stride, (0,) * dims, dilation)
-        if any(s != 1 for s in stride):
-            raise RuntimeError(f"{name}: padding='same' does not go with strided convolutions, got stride={list(stride)}")
-        reach = [d * (k - 1) for k, d in zip(weight.shape[2:], spread(name, "dilation", dilation, dims), strict=True)]
-        # An odd total goes after the input: pad as much before it too, and drop the results this adds in front.
-        result = own(input, weight, bias, stride, tuple((r + 1) // 2 for r in reach), dilation)
-        if not any(r % 2 for r in reach):
-            return result
-        return result[(..., *(slice(r % 2, None) for r in reach))].contiguous()
-
-
-class Conv1d(_Plain):
-    """Convolution over one dimension: input [batch, channels, length]."""
-
-    schema = (
-        "conv1d(Tensor input, Tensor weight, Tensor? bias=None, int[] stride=[1], int[] padding=[0], int[] dilation=[1], int groups=1) -> Tensor",
-        "conv1d.padding(Tensor input, Tensor weight, Tensor? bias=None, int[] stride=[1], str padding='valid', int[] dilation=[1], int groups=1) -> Tensor",
-    )
-    aliases = ("nn.functional.conv1d",)
-    dims = 1
-
-
-class Conv2d(_Plain):
-    """Convolution over two dimensions: input [batch, channels, height, width]."""
-
-    schema = (
-        "conv2d(Tensor input, Tensor weight, Tensor? bias=None, int[] stride=[1], int[] padding=[0], int[] dilation=[1], int groups=1) -> Tensor",
-        "conv2d.padding(Tensor input, Tensor weight, Tensor? bias=None, int[] stride=[1], str padding='valid', int[] dilation=[1], int groups=1) -> Tensor",
-    )
-    aliases = ("nn.functional.conv2d",)
-    dims = 2
-
-
-class Conv3d(_Plain):
-    """Convolution over three dimensions: input [batch, channels, depth, height, width]."""
-
-    schema = (
-        "conv3d(Tensor input, Tensor weight, Tensor? bias=None, int[] stride=[1], int[] padding=[0], int[] dilation=[1], int groups=1) -> Tensor",
-        "conv3d.padding(Tensor input, Tensor weight, Tensor? bias=None, int[] stride=[1], str padding='valid', int[] dilation=[1], int groups=1) -> Tensor",
-    )
-    aliases = ("nn.functional.conv3d",)
-    dims = 3
-
-
-class _Transposed(Composite):
-    """conv_transpose1d, conv_transpose2d and conv_transpose3d."""
-
-    method = False
-    out = False
-    views = "keep"   # of the batch of one that an unbatched input becomes
-    dims = 0
-
-    def compute(self, input, weight, bias, stride, padding, output_padding, groups, dilation):
-        name, dims = self.spec.name, self.dims
-        if weight.ndim != dims + 2:
-            raise RuntimeError(f"{name}: expected a weight of {dims + 2} dimensions, but got weight of size {list(weight.shape)}")
-        if input.ndim not in (dims + 1, dims + 2):
-            raise RuntimeError(f"{name}: Expected {dims + 1}D (unbatched) or {dims + 2}D (batched) input to {name}, but got input of size: {list(input.shape)}")
-        if input.ndim == dims + 1:
-            return self.compute(input.unsqueeze(0), weight, bias, stride, padding, output_padding, groups, dilation).squeeze(0)
-        return find_op("convolution")(input, weight, bias, stride, padding, dilation, True, output_padding, groups)
-
-
-class ConvTranspose1d(_Transposed):
-    """Transposed convolution over one dimension."""
-
-    schema = "conv_transpose1d(Tensor input, Tensor weight, Tensor? bias=None, int[] stride=[1], int[] padding=[0], int[] output_padding=[0], int groups=1, int[] dilation=[1]) -> Tensor"
-    aliases = ("nn.functional.conv_transpose1d",)
-    dims = 1
-
-
-class ConvTranspose2d(_Transposed):
-    """Transposed convolution over two dimensions."""
-
-    schema = "conv_transpose2d(Tensor input, Tensor weight, Tensor? bias=None, int[] stride=[1], int[] padding=[0], int[] output_padding=[0], int groups=1, int[] dilation=[1]) -> Tensor"
-    aliases = ("nn.functional.conv_transpose2d",)
-    dims = 2
-
-
-class ConvTranspose3d(_Transposed):
-    """Transposed convolution over three dimensions."""
-
-    schema = "conv_transpose3d(Tensor input, Tensor weight, Tensor? bias=None, int[] stride=[1], int[] padding=[0], int[] output_padding=[0], int groups=1, int[] dilation=[1]) -> Tensor"
-    aliases = ("nn.functional.conv_transpose3d",)
-    dims = 3
-
-
-class ConvTbc(Composite):
-    """Convolution over the first dimension of a [time, batch, channels] input; the weight is [taps, channels in, channels out]."""
-
-    schema = "conv_tbc(Tensor input, Tensor weight, Tensor bias, int pad=0) -> Tensor"
-    aliases = ("nn.functional.conv_tbc",)
-    method = False
-    out = False
-
-    def compute(self, input, weight, bias, pad):
-        if input.ndim != 3 or weight.ndim != 3 or bias.ndim != 1:
-            raise RuntimeError(f"conv_tbc: expected a 3-D input, a 3-D weight and a 1-D bias, got {input.ndim}-D, {weight.ndim}-D and {bias.ndim}-D")
-        if input.shape[2] != weight.shape[1] or weight.shape[2] != bias.shape[0]:
-            raise RuntimeError(f"conv_tbc: channels of input {list(input.shape)}, weight {list(weight.shape)} and bias {list(bias.shape)} do not fit together")
-        return find_op("conv1d")(input.permute(1, 2, 0), weight.permute(2, 1, 0), bias, 1, pad).permute(2, 0, 1).contiguous()
-
-
-class ConvolutionBackward(Composite):
-    """Gradients of a convolution's input, weight and bias, those that `output_mask` asks for."""
-
-    schema = (
-        "convolution_backward(Tensor grad_output, Tensor input, Tensor weight, int[]? bias_sizes, int[] stride, int[] padding, int[] dilation, "
-        "bool transposed, int[] output_padding, int groups, bool[] output_mask) -> (Tensor, Tensor, Tensor)"
-    )
-    function = method = out = False
-
-    def compute(self, grad_output, input, weight, bias_sizes, stride, padding, dilation, transposed, output_padding, groups, output_mask):
-        return gradients(grad_output, input, weight, (stride, padding, dilation, groups), transposed, tuple(output_mask))

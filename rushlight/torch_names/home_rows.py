@@ -32,6 +32,7 @@ cuda -> cuda.random: get_rng_state get_rng_state_all initial_seed manual_seed ma
 cuda -> cuda.graphs: CUDAGraph graph graph_pool_handle is_current_stream_capturing make_graphed_callables
 cuda -> cuda.streams: Event ExternalStream Stream
 cuda -> cuda.green_contexts: GreenContext
+distributions.transform -> distributions.transforms: ComposeTransform IndependentTransform Transform _InverseTransform
 devices.base -> .: default_device set_default_device
 dispatch.autocast -> .: autocast_decrement_nesting autocast_increment_nesting clear_autocast_cache
     get_autocast_cpu_dtype get_autocast_dtype get_autocast_gpu_dtype get_autocast_ipu_dtype get_autocast_xla_dtype

@@ -18,6 +18,7 @@ pytest.importorskip("torch")
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 import rushlight.definitions.conv as ops  # noqa: E402
 import rushlight.op.convolve as planner  # noqa: E402
+import rushlight.op.convolve_tiles as tiles  # noqa: E402
 from benchmarks.conv_accuracy import PARTS, Conv, errors  # noqa: E402
 
 UNIT = 2.0**-24
@@ -80,8 +81,9 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> set[str]:
 @pytest.fixture
 def tiles_wherever_they_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     """Processors differ in where tiles pay; their error is measured on all."""
-    monkeypatch.setattr(planner, "FEW_WEIGHTS", 0)
-    monkeypatch.setattr(planner, "weight_suits_tiles", lambda code, walk: walk.pixels >= planner.MANY and planner.suits_tiles(code, walk))
+    monkeypatch.setattr(tiles, "FEW_WEIGHTS", 0)
+    suits = lambda code, walk: walk.pixels >= tiles.MANY and tiles.suits_tiles(code, walk)  # noqa: E731
+    monkeypatch.setattr(planner, "weight_suits_tiles", suits)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: " ".join(str(case).split()))

@@ -1,7 +1,7 @@
 """Convolution kernels for 3x3 windows in tiles of 2x4 results, with a third of the multiplications.
 
 Enters: nothing but the processor. Leaves: four `Kernel`s, for float32: weights to the frequency-like domain of the tiles,
-inputs likewise, products there, and results back. Refuses nothing: the planner (op/convolve.py) calls them where they pay.
+inputs likewise, products there, and results back. Refuses nothing: the planner (op/convolve_tiles.py) calls them where they pay.
 
 A tile of results is a correlation of a 4x6 window with the kernel, done by evaluating both at the points 0, +-1 and infinity
 down and 0, +-a, +-b and infinity across, multiplying, and interpolating (Winograd's minimal filtering). Interpolation enlarges

@@ -1,0 +1,255 @@
+"""Products that are added to something: addmm and its kin, in place too, and linear."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from .. import _C, op
+from ..op import Composite, Extern, find_op
+from ..op.definition import KIND_PLANNED
+from ..op.gemm import Matrix, packed_steps, steps, tiled_steps
+from ..op.levels import behind
+from ..op.out import overwrite
+from ..op.pointwise import check_devices
+from .matmul import _HALF, broadcast_batch, check_product, copy_step, left_gradient, on_tiles, right_gradient
+
+
+def rounds_once(a: Any, work: int) -> bool:
+    """Whether product and addend of a half type are summed in single precision: always, but where tile registers do better."""
+    return a.dtype in _HALF and a.device.type == "cpu" and not on_tiles(a, work, 1)
+
+
+class _AddProduct(Extern):
+    """beta * input + alpha * (a @ b): the addend is written first, the product accumulates onto it."""
+
+    kind = KIND_PLANNED
+    inplace = False
+    exact_out = True
+    batch = "body"
+
+    def plan(self, args):
+        input, a, b, beta, alpha = args
+        self.check(input, a, b)
+        shape = (*a.shape[:-1], b.shape[-1])
+        if beta != 1 or input.dtype is not a.dtype or a.dtype in _HALF or not a.shape[-1] or input.ndim > 2 or a.ndim != 2:
+            return None
+        rows = input.stride(0) if input.ndim == 2 and input.shape[0] != 1 else 0
+        cols = input.stride(-1) if input.ndim and input.shape[-1] != 1 else 0
+        m, k, n = a.shape[0], a.shape[1], b.shape[1]
+        given = (a.dtype.code, a.device, Matrix(1, *a.stride()), Matrix(2, *b.stride()), Matrix(3, n, 1), m, n, k)
+        tiled = tiled_steps(*given, 4, 1, Matrix(0, rows, cols)) if alpha == 1 else None
+        if tiled is not None:
+            slots = [("new", a.dtype, shape, None, -1, 0), ("temp", a.dtype, (tiled[1],), None, -1, 0)]
+            return _C.Plan(3, a.device, slots, tiled[0])
+        product = steps(*given, 1, float(alpha), 1.0)
+        if product is None:
+            return None
+        size = a.itemsize
+        first = copy_step(a.device, 0, 3, a.dtype.code, a.dtype.code, (m, n), (rows, cols), n, (size, size))
+        return _C.Plan(3, a.device, [("new", a.dtype, shape, None, -1, 0)], [first, *product])
+
+    def check(self, input: Any, a: Any, b: Any) -> None:
+        check_product(self.name, a, b)
+        check_devices(self.name, (input, a, b))
+        if input.dtype is not a.dtype:
+            raise RuntimeError(f"{self.name}: expected matrices of the dtype of self, {input.dtype.name}, got {a.dtype.name}")
+
+    def run(self, input, a, b, beta, alpha):
+        self.check(input, a, b)
+        if rounds_once(a, a.shape[-2] * a.shape[-1] * b.shape[-1]) and beta != 0:
+            wide = find_op(self.name)(*(t.to(_C.float32) for t in (input, a, b)), beta=beta, alpha=alpha)
+            return wide.to(a.dtype)
+        product = a @ b
+        if alpha != 1:
+            product = product * alpha
+        if beta == 0:
+            return product.expand(product.shape)
+        return product + (input if beta == 1 else input * beta)
+
+
+class Addmm(_AddProduct):
+    """beta * input + alpha * (mat1 @ mat2)."""
+
+    schema = "addmm(Tensor input, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"
+
+    def check(self, input, a, b):
+        if a.ndim != 2 or b.ndim != 2:
+            raise RuntimeError(f"addmm: mat1 and mat2 must be matrices, got {a.ndim}-D and {b.ndim}-D tensors")
+        super().check(input, a, b)
+        try:
+            broadcast_ok = broadcast_batch("addmm", tuple(input.shape), (a.shape[0], b.shape[1])) == (a.shape[0], b.shape[1])
+        except RuntimeError:
+            broadcast_ok = False
+        if not broadcast_ok:
+            raise RuntimeError(f"addmm: The expanded size of the tensor ({a.shape[0]}, {b.shape[1]}) must match the existing size {list(input.shape)}")
+
+    def vjp(self, g, input, mat1, mat2, beta, alpha):
+        scaled = g if alpha == 1 else g * _conj(alpha)
+        return {
+            "input": (g if beta == 1 else g * _conj(beta)).sum_to_size(input.shape) if input.requires_grad else None,
+            "mat1": left_gradient(scaled, mat1, mat2), "mat2": right_gradient(scaled, mat1, mat2),
+        }  # fmt: skip
+
+
+def _conj(x: Any) -> Any:
+    return x.conjugate() if isinstance(x, complex) else x
+
+
+class _Inplace(Composite):
+    """An add-and-multiply op written over its first argument."""
+
+    function = False
+    out = False
+
+    def compute(self, input, a, b, beta, alpha):
+        result = getattr(input, self.spec.name[:-1])(a, b, beta=beta, alpha=alpha)
+        return overwrite(self.spec.name, input, result)
+
+
+class AddmmInplace(_Inplace):
+    """addmm written over its first argument."""
+
+    schema = "addmm_(Tensor(a!) input, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"
+
+
+class BaddbmmInplace(_Inplace):
+    """baddbmm written over its first argument."""
+
+    schema = "baddbmm_(Tensor(a!) input, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"
+
+
+class AddbmmInplace(_Inplace):
+    """addbmm written over its first argument."""
+
+    schema = "addbmm_(Tensor(a!) input, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"
+
+
+class AddmvInplace(_Inplace):
+    """addmv written over its first argument."""
+
+    schema = "addmv_(Tensor(a!) input, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor"
+
+
+class AddrInplace(_Inplace):
+    """addr written over its first argument."""
+
+    schema = "addr_(Tensor(a!) input, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"
+
+
+def scaled_sum(input: Any, product: Any, beta: Any, alpha: Any) -> Any:
+    """beta * input + alpha * product. Tensors of integers are scaled by integers, tensors of truth values by truth."""
+    if not (product.dtype.is_floating_point or product.dtype.is_complex):
+        number = bool if product.dtype is _C.bool else int
+        beta, alpha = number(beta), number(alpha)
+    if alpha != 1:
+        product = product * alpha
+    return product if beta == 0 else product + (input if beta == 1 else input * beta)
+
+
+class Baddbmm(Composite):
+    """beta * input + alpha * (batch1 @ batch2), per matrix of a batch."""
+
+    schema = "baddbmm(Tensor input, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"
+
+    def compute(self, input, batch1, batch2, beta, alpha):
+        return scaled_sum(input, batch1.bmm(batch2), beta, alpha)
+
+
+class Addbmm(Composite):
+    """beta * input + alpha * the sum over the batch of batch1 @ batch2."""
+
+    schema = "addbmm(Tensor input, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"
+    inplace = False
+
+    def compute(self, input, batch1, batch2, beta, alpha):
+        return scaled_sum(input, batch1.bmm(batch2).sum(0, dtype=batch1.dtype), beta, alpha)
+
+
+class Addmv(Composite):
+    """beta * input + alpha * (mat @ vec)."""
+
+    schema = "addmv(Tensor input, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor"
+
+    def compute(self, input, mat, vec, beta, alpha):
+        return scaled_sum(input, mat.mv(vec), beta, alpha)
+
+
+class Addr(Composite):
+    """beta * input + alpha * outer(vec1, vec2)."""
+
+    schema = "addr(Tensor input, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"
+
+    def compute(self, input, vec1, vec2, beta, alpha):
+        if any(isinstance(f, float) for f in (beta, alpha)) and not (input.dtype.is_floating_point or input.dtype.is_complex):
+            raise RuntimeError(f"addr: for integral input tensors, arguments beta and alpha must not be floating point numbers, got {beta} and {alpha}")
+        return scaled_sum(input, vec1.outer(vec2), beta, alpha)
+
+
+class Linear(_AddProduct):
+    """input @ weight.T + bias."""
+
+    schema = "linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor"
+    namespace = "nn.functional"
+    method = False
+
+    def plan(self, args):
+        input, weight, bias = args
+        self.check_linear(input, weight, bias)
+        rows = 1
+        for s in input.shape[:-1]:
+            rows *= s
+        if input.dtype in _HALF or not input._is_contiguous() or not weight.shape[-1]:
+            return None
+        n, k = weight.shape if weight.ndim == 2 else (1, weight.shape[0])
+        shape = (*input.shape[:-1], n) if weight.ndim == 2 else tuple(input.shape[:-1])
+        wr, wc = weight.stride() if weight.ndim == 2 else (k, weight.stride(0))
+        if (bias is not None and tuple(bias.shape) != shape[-1:]) or (bias is not None and weight.ndim == 1):
+            return None   # broadcast, or refused, as an addition
+        out = 3 if bias is not None else 2
+        slots = [("new", input.dtype, shape, None, -1, 0)]
+        given = (input.dtype.code, input.device, Matrix(0, k, 1), Matrix(1, wc, wr), Matrix(out, n, 1), rows, n, k)
+        if bias is None or bias.stride(0) == 1 or n == 1:
+            packed = packed_steps(*given, out + 1, None if bias is None else Matrix(2, 0, 1))
+            if packed is not None:
+                return _C.Plan(out, input.device, [*slots, ("temp", input.dtype, (packed[1],), None, -1, 0)], packed[0])
+        made = steps(*given, 1, 1.0, 1.0 if bias is not None else 0.0)
+        if made is None:
+            return None
+        if bias is not None and rows:
+            size = input.itemsize
+            made = [copy_step(input.device, 2, 3, input.dtype.code, input.dtype.code, (rows, n), (0, bias.stride(0)), n, (size, size)), *made]
+        return _C.Plan(out, input.device, slots, made)
+
+    def vmap(self, level: Any, overload: Any, args: tuple) -> Any:
+        input, weight, bias = args
+        if any(t is not None and behind(t, level) is not None for t in (weight, bias)):
+            return op.batching.body(level, overload, args)
+        return op.batching.wrapped(overload.call(op.batching.front(input, level), weight, bias), level)
+
+    def check_linear(self, input: Any, weight: Any, bias: Any) -> None:
+        check_devices("linear", (input, weight, bias))
+        if input.ndim == 0 or weight.ndim not in (1, 2):
+            raise RuntimeError(f"linear: input must be at least 1-D and weight 1-D or 2-D, got {input.ndim}-D and {weight.ndim}-D")
+        if input.dtype is not weight.dtype or (bias is not None and bias.dtype is not input.dtype):
+            raise RuntimeError(f"linear: input and weight must have the same dtype, got {input.dtype.name} and {weight.dtype.name}")
+        if input.shape[-1] != weight.shape[-1]:
+            raise RuntimeError(f"linear: mat1 and mat2 shapes cannot be multiplied: input {tuple(input.shape)} has {input.shape[-1]} features, weight {tuple(weight.shape)} expects {weight.shape[-1]}")
+
+    def run(self, input, weight, bias):
+        self.check_linear(input, weight, bias)
+        if bias is not None and rounds_once(input, input.numel() * weight.numel()):
+            return find_op("linear")(*(t.to(_C.float32) for t in (input, weight, bias))).to(input.dtype)
+        product = input @ (weight.t() if weight.ndim == 2 else weight)
+        return product if bias is None else product + bias
+
+    def vjp(self, g, input, weight, bias):
+        if weight.ndim == 1:
+            return {"input": left_gradient(g, input, weight), "weight": right_gradient(g, input, weight), "bias": None if bias is None else g.sum_to_size(bias.shape)}
+        rows = math.prod(g.shape[:-1])  # not -1: without features it could be any number
+        flat = g.reshape(rows, g.shape[-1])
+        return {
+            "input": g @ weight.conj() if input.requires_grad else None,
+            "weight": flat.t() @ input.reshape(rows, input.shape[-1]).conj() if weight.requires_grad else None,
+            "bias": flat.sum(0).sum_to_size(bias.shape) if bias is not None and bias.requires_grad else None,
+        }  # fmt: skip
