@@ -215,7 +215,7 @@ bool tape_rebase(Overload* op, PyObject** args, Tensor* self, PyObject* kept_sel
   if (!n) return !PyErr_Occurred();
   Saved* saved = n->saved();
   for (uint32_t i = 0; i < n->num_saved; i++)
-    if (saved[i].kind == SavedKind::Output) saved[i].version = self->current_version();
+    if (saved[i].kind == SavedKind::Output || saved[i].kind == SavedKind::OutputCopy) saved[i].version = self->current_version();
   // A view's own grad_fn is remade from its base, so it never tells this node when it dies.
   if (self->view && self->view->is_grad_view) saved_keep_output(n, self);
   bool ok = tape_rebase_node(self, n);

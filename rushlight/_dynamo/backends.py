@@ -1,7 +1,7 @@
 """The register of compile backends: names, and functions from a graph and example inputs to a callable.
 
-Enters: `register_backend`. Leaves: names for `compile(backend=...)`. Refuses: names nobody registered. Backends need captured graphs, of
-which there are none yet: `eager` runs as it promises, the others are accepted as names and run uncompiled (`eval_frame` warns).
+Enters: `register_backend`. Leaves: names for `compile(backend=...)`. Refuses: names nobody registered. What the built-in names do is said
+in `aot.backends`; names of compilers that are not here (`tvm`, `openxla`, ...) run the captured graphs op by op.
 """
 
 from __future__ import annotations
@@ -46,6 +46,16 @@ def lookup_backend(backend: str | Callable) -> Any:
         return _registered[backend][0]
     check_name(backend)
     return run_as_it_is
+
+
+def lookup(backend: str | Callable) -> str | Callable:
+    """A backend as `compile` uses it: a built-in name, or a function."""
+    if isinstance(backend, str):
+        check_name(backend)
+        return _registered[backend][0] if backend in _registered else backend
+    if not callable(backend):
+        raise TypeError(f"compile: expected the backend to be a name or a function, got {type(backend).__name__}")
+    return backend
 
 
 def check_name(name: str) -> None:

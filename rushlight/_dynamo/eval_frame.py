@@ -1,32 +1,32 @@
-"""`compile()`: callables with the semantics of the original, until there is a compiler behind them.
+"""`compile()`: callables with the semantics of the original, captured by tracing and run by a backend.
 
-Enters: a function or module, and PyTorch's options. Leaves: a wrapper of the function, or an `OptimizedModule` around the module. With
-backend "eager" it runs as it promises; with the default backend it runs uncompiled, and one warning says so. Refuses: unknown backends and
-modes, options together with a mode, and backends given as functions, which would have to be handed a graph.
+Enters: a function or module, and PyTorch's options. Leaves: a wrapper of the function, or an `OptimizedModule` around the module. Both
+capture the program for each kind of arguments by running it on fake tensors (`aot`), until bytecode is captured. Refuses: unknown backends
+and modes, options together with a mode, and with fullgraph=True programs that cannot be captured.
 """
 
 from __future__ import annotations
 
 import functools
-import warnings
 from collections.abc import Callable
 from typing import Any
 
+from ..base import late
 from ..nn import Module
 from . import backends
 
 _MODES = frozenset(("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"))
-_state = {"backend": "inductor", "warned": False}
+_state = {"backend": "inductor"}
 
 
 def is_dynamo_supported() -> bool:
-    """Whether functions can be captured here: not yet."""
-    return False
+    """Whether functions can be captured here: by tracing."""
+    return True
 
 
 def is_inductor_supported() -> bool:
-    """Whether captured graphs can be compiled here: not yet."""
-    return False
+    """Whether captured graphs can be handed to the inductor here."""
+    return True
 
 
 def set_default_backend(backend: str | Callable | None) -> None:
@@ -54,29 +54,22 @@ def compile(model: Callable | None = None, *, fullgraph: bool = False, dynamic: 
                                  recompile_limit=recompile_limit, isolate_recompiles=isolate_recompiles, shapes_spec=shapes_spec)  # fmt: skip
     if not callable(model):
         raise RuntimeError(f"A callable function is expected, but {type(model)} is provided.")
-    chosen = _state["backend"] if backend is None else backend
-    _check_backend("eager" if disable else chosen)
-    return OptimizedModule(model) if isinstance(model, Module) else _wrapped(model)
+    chosen = backends.lookup(_state["backend"] if backend is None else backend)
+    if disable:
+        chosen = "eager"
+    choices = {"backend": chosen, "fullgraph": fullgraph and not disable, "dynamic": dynamic, "options": options or mode}
+    return OptimizedModule(model, choices) if isinstance(model, Module) else _wrapped(model, choices)
 
 
-def _check_backend(backend: Any) -> None:
-    """Raise for a backend there is not; warn, once, for one that would make code."""
-    if isinstance(backend, str):
-        backends.check_name(backend)
-    if not isinstance(backend, str) or backend in backends._registered:
-        shown = backend if isinstance(backend, str) else getattr(backend, "__name__", type(backend).__name__)
-        raise NotImplementedError(f"compile: the backend {shown!r} is a function that takes captured graphs, and graph capture (Dynamo) is not written yet. "
-                                  "backend='eager' runs the function as it is.")  # fmt: skip
-    if backend not in backends.EAGER and not _state["warned"]:
-        _state["warned"] = True
-        warnings.warn(f"compile: the backend {backend!r} has no compiler yet; functions run uncompiled, with the same results. backend='eager' says so without "
-                      "this warning.", stacklevel=4)  # fmt: skip
+def _wrapped(fn: Callable, choices: dict[str, Any]) -> Callable:
+    run: Callable | None = None
 
-
-def _wrapped(fn: Callable) -> Callable:
     @functools.wraps(fn)
     def compiled(*args: Any, **kwargs: Any) -> Any:
-        return fn(*args, **kwargs)
+        nonlocal run
+        if run is None:
+            run = late.provided("compile_callable")(fn, (), **choices)
+        return run(*args, **kwargs)
 
     compiled._torchdynamo_orig_callable = fn  # type: ignore[attr-defined]
     compiled._torchdynamo_inline = fn  # type: ignore[attr-defined]
@@ -100,13 +93,17 @@ class OptimizedModule(Module):
         self.__dict__["_is_made"] = False
         super().__init__()
         self._modules["_orig_mod"] = mod
+        self.__dict__["_choices"] = {"backend": "eager", "fullgraph": False, "dynamic": None} if dynamo_ctx is None else dynamo_ctx
+        self.__dict__["_run"] = None
         self.__dict__["_is_made"] = True
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._modules["_orig_mod"](*args, **kwargs)
+        if self.__dict__["_run"] is None:
+            original = self._modules["_orig_mod"]
+            self.__dict__["_run"] = late.provided("compile_callable")(original, (original,), **self.__dict__["_choices"])
+        return self.__dict__["_run"](*args, **kwargs)
 
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
-        return self._modules["_orig_mod"](*args, **kwargs)
+    forward = __call__
 
     @property
     def training(self) -> bool:
@@ -130,6 +127,7 @@ class OptimizedModule(Module):
             super().__setattr__(name, value)
         elif name == "_orig_mod":
             self._modules["_orig_mod"] = value
+            self.__dict__["_run"] = None
         else:
             setattr(self._modules["_orig_mod"], name, value)
 
@@ -146,4 +144,4 @@ class OptimizedModule(Module):
         return len(self._modules["_orig_mod"])
 
     def __reduce__(self) -> tuple:
-        return type(self), (self._modules["_orig_mod"],)
+        return type(self), (self._modules["_orig_mod"], self.__dict__["_choices"])

@@ -26,8 +26,8 @@ _is_exporting_flag = False
 
 
 def is_compiling() -> bool:
-    """Whether the program is being captured or exported: never yet."""
-    return _is_compiling_flag
+    """Whether the program is being captured or exported."""
+    return _is_compiling_flag or _dynamo.is_compiling()
 
 
 def is_dynamo_compiling() -> bool:

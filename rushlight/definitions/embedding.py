@@ -194,8 +194,6 @@ def divide(name: str, indices: Any, offsets: Any, include_last_offset: bool) -> 
     count, bags = indices.numel(), offsets.numel() - include_last_offset
     if bags < 0:
         raise RuntimeError(f"{name}: include_last_offset=True needs at least 1 offset")
-    if indices.is_meta:
-        return bags, indices.new_empty((count,), dtype=_C.int64)
     if offsets.numel() and readable(offsets):
         if (first := offsets[0].item()) != 0:
             raise RuntimeError(f"{name}: the first bag starts at position 0: expected offsets[0] = 0, got {first}")

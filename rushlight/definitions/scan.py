@@ -82,7 +82,7 @@ class CumProd(_Running):
             return {"input": as_dtype(g, input.dtype)}
         dim = wrap_dim("cumprod", dim, input.ndim)
         factor = input.conj() if input.dtype.is_complex else input
-        if input.is_meta or (readable(input) and not (input.detach() == 0).any().item()):
+        if readable(input) and not (input.detach() == 0).any().item():
             value = result.conj() if result.dtype.is_complex else result
             return {"input": as_dtype(reversed_sum(g * value, dim) / factor, input.dtype)}
         return {"input": as_dtype(running_product_gradient(g, factor, dim), input.dtype)}

@@ -397,6 +397,7 @@ class FakeTensorMode(TorchDispatchMode):
         """The results as fake tensors, with symbolic sizes where the rule gave them."""
         at = 0
         source = args[0] if is_view and args and isinstance(args[0], FakeTensor) else None
+        is_one_of_many = isinstance(result, (tuple, list))
         shared = None if source is None or (source.symbolic is None and source.extent is None) else source._storage_bytes()     # a view's storage is its source's
 
         def one(r: Any) -> Any:
@@ -410,6 +411,8 @@ class FakeTensorMode(TorchDispatchMode):
                 rule = (rule[0], rule[1], 0)
             symbolic = self.symbols_of(r, rule, args)
             made = self.wrap(r, device, symbolic, shared)
+            if source is not None:
+                _C.mark_view(made, source, is_one_of_many)     # the tape sends writes to the one through the other
             return made.requires_grad_() if r.requires_grad else made
 
         return _map(one, result)

@@ -209,6 +209,7 @@ class InplaceSwitch(OpDefinition):
 
     out = False
     body = True
+    is_composite = True
 
     def __init__(self, schema: Schema) -> None:
         last = Param("inplace", "bool", False, False)

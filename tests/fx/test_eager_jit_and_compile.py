@@ -13,7 +13,6 @@ import rushlight as rl
 import rushlight._dynamo
 import rushlight._jit_internal
 from rushlight import jit, nn
-from rushlight._dynamo import eval_frame
 
 
 def test_decorators_return_what_they_are_given() -> None:
@@ -120,14 +119,11 @@ def test_compiled_functions() -> None:
         rl.compile(f, mode="default", options={})
     with pytest.raises(RuntimeError, match="Unrecognized mode"):
         rl.compile(f, mode="fastest")
-    with pytest.raises(NotImplementedError, match="Dynamo"):
-        rl.compile(f, backend=lambda gm, inputs: gm)
+    with pytest.raises(TypeError, match="a name or a function"):
+        rl.compile(f, backend=3)
 
 
-def test_default_backend_warns_once(monkeypatch) -> None:
-    monkeypatch.setitem(eval_frame._state, "warned", False)
-    with pytest.warns(UserWarning, match="uncompiled"):
-        rl.compile(lambda x: x)
+def test_functions_of_plain_numbers_compile() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert rl.compile(lambda x: x + 1)(1) == 2

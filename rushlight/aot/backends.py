@@ -1,0 +1,158 @@
+"""What `compile()` does with a function: capture it, and run it through the backend that was named.
+
+Enters: a callable, and the options of `compile`. Leaves: a callable. Backends: `eager` runs the program as it is (with `fullgraph`, after
+checking that it can be captured); `aot_eager` runs the captured graphs op by op; `aot_eager_decomp_partition` the same, decomposed and cut
+with recomputation; `inductor` hands them to the inductor, or runs them op by op while there is none. A function as backend gets the forward
+graph and example inputs. What cannot be captured raises with `fullgraph`, and otherwise runs as it is, with one warning.
+"""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable, Iterable
+from types import MethodType
+from typing import Any
+
+from .._dynamo import config as settings, decorators, exc
+from ..base import late
+from ..fx.graph_module import GraphModule
+from ..nn import Module
+from .compile_graph import AotConfig, compile_captured
+from .refused import NotCaptured
+from .specialized import Specialized, is_traced_elsewhere
+
+
+def run_graph(gm: GraphModule, example_inputs: list[Any]) -> Callable:
+    """The graph, run op by op."""
+    return gm.forward
+
+
+def run_inductor(gm: GraphModule, example_inputs: list[Any]) -> Callable:
+    """The graph as native code, where there is an inductor; else op by op."""
+    compile_graph = inductor_entry()
+    if compile_graph is None:
+        return gm.forward
+    made = compile_graph(gm, example_inputs)
+
+    def call(args: list[Any]) -> Any:
+        return made(args)
+
+    call._boxed_call = True  # type: ignore[attr-defined]
+    return call
+
+
+@functools.cache
+def inductor_entry() -> Callable | None:
+    """The inductor's way in; None until there is one."""
+    try:
+        return late.provided("compile_graph")
+    except ModuleNotFoundError:
+        return None
+
+
+def config_of(backend: str | Callable, options: Any) -> AotConfig:
+    """How a backend compiles."""
+    given = getattr(backend, "aot_config", None)
+    if given is not None:
+        return given
+    if callable(backend):
+        return AotConfig(functools.partial(_ask, backend), run_graph)
+    if backend == "inductor":
+        return AotConfig(run_inductor, run_inductor)
+    return AotConfig(run_graph, run_graph)
+
+
+def _ask(backend: Callable, gm: GraphModule, example_inputs: list[Any]) -> Callable:
+    """What a backend given as a function makes of a graph; what it raises is its own."""
+    try:
+        made = backend(gm, example_inputs)
+    except Exception as error:
+        name = getattr(backend, "__name__", type(backend).__name__)
+        raise exc.BackendCompilerFailed(f"backend={name!r} raised:\n{type(error).__name__}: {error}") from error
+    if not callable(made):
+        raise TypeError(f"compile: expected the backend to return a callable, got {type(made).__name__}")
+    return made
+
+
+def compile_callable(function: Callable, modules: Iterable[Module], backend: str | Callable, *, fullgraph: bool, dynamic: bool | None, options: Any = None) -> Callable:
+    """`function` compiled; `modules` are those it is a method of."""
+    if backend in ("eager", "eager_noexcept") and not fullgraph:
+        return function
+    config = config_of(backend, options)
+    is_checked = backend in ("eager", "eager_noexcept")
+    compiled = Specialized(function, [*modules, *modules_of(function)], lambda captured: compile_captured(captured, config), decompositions=config.decompositions,
+                           dynamic=bool(dynamic))  # fmt: skip
+    return Attempted(function, compiled, fullgraph, is_checked)
+
+
+class Attempted:
+    """A function that runs compiled, or where that is impossible raises (`fullgraph`) or runs as it is."""
+
+    def __init__(self, function: Callable, compiled: Specialized, fullgraph: bool, runs_as_it_is: bool) -> None:
+        self.function, self.compiled, self.fullgraph, self.runs_as_it_is = function, compiled, fullgraph, runs_as_it_is
+        self.is_given_up = False
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self.is_given_up or decorators.stance == "force_eager" or settings.disable or is_traced_elsewhere():
+            return self.function(*args, **kwargs)
+        compiled = self.compiled
+        try:
+            call, entry = compiled.prepare(args, kwargs)
+        except NotCaptured as error:
+            if self.fullgraph:
+                raise exc.Unsupported(str(error)) from error
+            self.is_given_up = True
+            warnings.warn(f"{error} It runs uncompiled.", stacklevel=3)
+            return self.function(*args, **kwargs)
+        return self.function(*args, **kwargs) if self.runs_as_it_is else call.run(entry)
+
+
+def modules_of(function: Callable) -> list[Module]:
+    """The modules a function refers to: its own object, its closure, defaults and the globals that it names."""
+    found: dict[int, Module] = {}
+    seen: set[int] = set()
+
+    def look(value: Any, depth: int) -> None:
+        if id(value) in seen:
+            return
+        seen.add(id(value))
+        if isinstance(value, Module):
+            found.setdefault(id(value), value)
+        elif isinstance(value, (list, tuple)):
+            for v in value:
+                look(v, depth)
+        elif isinstance(value, dict):
+            for v in value.values():
+                look(v, depth)
+        elif isinstance(value, functools.partial):
+            for v in (value.func, *value.args, *value.keywords.values()):
+                look(v, depth)
+        elif isinstance(value, MethodType):
+            look(value.__self__, depth)
+            look(value.__func__, depth)
+        elif hasattr(value, "__code__") and depth:
+            for v in captured_by(value):
+                look(v, depth - 1)
+        elif depth and not isinstance(value, type) and type(value).__module__ not in ("builtins",) and hasattr(value, "__dict__") and depth == _DEPTH - 1:
+            for v in list(vars(value).values()):     # an object that a method belongs to, or that a closure holds
+                if isinstance(v, Module):
+                    look(v, 0)
+
+    look(function, _DEPTH)
+    return list(found.values())
+
+
+_DEPTH = 3
+
+
+def captured_by(function: Any) -> list[Any]:
+    """What a Python function holds besides its arguments."""
+    values = list(function.__defaults__ or ()) + list((function.__kwdefaults__ or {}).values())
+    for cell in function.__closure__ or ():
+        try:
+            values.append(cell.cell_contents)
+        except ValueError:     # not filled yet
+            continue
+    names = function.__code__.co_names
+    return values + [function.__globals__[n] for n in names if n in function.__globals__ and not isinstance(function.__globals__[n], type(late))]

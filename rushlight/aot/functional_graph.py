@@ -1,0 +1,115 @@
+"""Graphs without writes: what a trace recorded, run once more with writes turned into values.
+
+Enters: a graph of op overloads that may write in place and look at tensors through views. Leaves: the same graph where nothing is
+written, or one traced from it at a functionalize level; ops that only exist as writes of random numbers fill memory made for them.
+Results that were inputs written to are their last values.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .._C import Tensor
+from ..dispatch.functionalize_level import current
+from ..dispatch.modes import disable_dispatch_modes
+from ..fake import FakeTensorMode, ShapeEnv
+from ..fx.experimental.proxy_tensor import ProxyTorchDispatchMode, PythonKeyTracer
+from ..fx.graph import Graph
+from ..fx.graph_module import GraphModule
+from ..fx.interpreter import Interpreter
+from ..fx.node import Node, _draws, _mutates
+from ..op import find_op, levels
+from ..op.levels import FunctionalizeLevel
+from ..symbols import symbolic_math
+
+
+def functionalized(gm: GraphModule, fake_mode: FakeTensorMode, env: ShapeEnv | None) -> GraphModule:
+    """`gm` without writes."""
+    if any(_is_write(node) for node in gm.graph.nodes):
+        gm = _again(gm, fake_mode, env)
+    for node in list(gm.graph.nodes):
+        if node.op == "call_function" and _mutates(node.target) and not _as_scatter(gm.graph, node):
+            _give_own_memory(gm.graph, node)
+    gm.graph.eliminate_dead_code()
+    gm.recompile()
+    return gm
+
+
+def _is_write(node: Node) -> bool:
+    """Whether a node writes to something that others may see: filling memory made for it is none."""
+    return node.op == "call_function" and _mutates(node.target) and not _fills_own_memory(node)
+
+
+def _fills_own_memory(node: Node) -> bool:
+    made = node.args[0]
+    return _draws(node.target) and isinstance(made, Node) and made.target is _empty_strided() and len(made.users) == 1
+
+
+def _as_scatter(graph: Graph, node: Node) -> bool:
+    """`copy_` into an as_strided view of a copy made for it, which is how that view's inverse is written, as one op."""
+    view = node.args[0]
+    if node.target._opname != "copy_" or not isinstance(view, Node) or view.target is not find_op("as_strided").overload_list[0]:
+        return False
+    copy = view.args[0]
+    if copy.target is not find_op("clone").overload_list[0] or len(view.users) > 1 or node.users:
+        return False
+    with graph.inserting_before(node):
+        result = graph.call_function(find_op("as_strided_scatter").overload_list[0], (copy.args[0], node.args[1], *view.args[1:]), dict(view.kwargs))
+    result.meta.update(copy.meta)
+    graph.erase_node(node)
+    graph.erase_node(view)
+    copy.replace_all_uses_with(result)
+    graph.erase_node(copy)
+    return True
+
+
+def _empty_strided() -> Any:
+    return find_op("empty_strided").overload_list[0]
+
+
+def _give_own_memory(graph: Graph, node: Node) -> None:
+    """A draw into memory that something else made: what was there is not read, so it gets memory of its own."""
+    if _fills_own_memory(node):
+        return
+    if not _draws(node.target):
+        raise AssertionError(f"{node.target}: a write is left in a graph that was functionalized")
+    like = node.args[0].meta["val"]
+    with graph.inserting_before(node):
+        made = graph.call_function(_empty_strided(), (list(like.shape), list(like.stride())), {"dtype": like.dtype, "device": like.device})
+    made.meta.update(node.args[0].meta)
+    node.args = (made, *node.args[1:])
+
+
+def _again(gm: GraphModule, fake_mode: FakeTensorMode, env: ShapeEnv | None) -> GraphModule:
+    """The graph traced at a functionalize level."""
+    tracer = PythonKeyTracer()
+    tracer.graph, tracer.tensor_attrs, tracer.env = Graph(tracer_cls=PythonKeyTracer), {}, env
+    values = []
+    for node in gm.graph.find_nodes(op="placeholder"):
+        proxy = tracer.create_proxy("placeholder", node.target, (), {}, name=node.name)
+        value = node.meta.get("val")
+        if isinstance(value, Tensor):
+            with disable_dispatch_modes():
+                value = _apart(value, fake_mode)
+            tracer.track(value, proxy)
+        else:
+            tracer.sizes.note(value, proxy, None)
+        values.append(value)
+    level = FunctionalizeLevel()
+    mode = ProxyTorchDispatchMode(tracer, "fake")
+    with fake_mode, mode, symbolic_math():
+        with levels.opened(level):
+            inside = [levels.functional(level, v) if isinstance(v, Tensor) else v for v in values]
+            made = Interpreter(gm).run(*inside)
+            results = [current(level, r) if isinstance(r, Tensor) else r for r in made]
+        results = [levels.alive(r) if isinstance(r, Tensor) else r for r in results]
+    nodes = [tracer.proxy_of(r).node if isinstance(r, Tensor) else r for r in results]
+    tracer.graph.output(tuple(nodes))
+    return GraphModule(tracer.root, tracer.graph, gm._get_name())
+
+
+def _apart(value: Any, fake_mode: FakeTensorMode) -> Any:
+    """A fake with the same layout in memory of its own: inputs that are written to must not be taken for what they were."""
+    if value.symbolic is None:
+        return fake_mode.from_tensor(value.new_empty_strided(tuple(value.shape), value.stride(), device=value.device), static_shapes=True)
+    return fake_mode.empty(*value.symbolic[:2], value.dtype, value.fake_device)

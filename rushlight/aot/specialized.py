@@ -1,0 +1,179 @@
+"""A callable that is captured anew for each kind of arguments it meets, and runs what was compiled for them.
+
+Enters: a function, the modules whose tensors it uses, and a way to compile what is captured. Leaves: a callable with its signature.
+Arguments are opened (pytrees), tensors of arguments and modules become inputs of the graph, once each; everything else is a constant of it.
+What the graph depends on is the key of a cache: layouts, dtypes, devices, which require gradients, the other values, training flags and the
+modes of the thread. Refuses: tensor subclasses with rules of their own, arguments that share memory of which one is written to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from .. import _C
+from .._C import Tensor
+from ..autograd import grad_mode
+from ..dispatch import autocast
+from ..dispatch.keys import AUTOCAST
+from ..dispatch.modes import state as modes
+from ..nn import Buffer, Module, Parameter
+from ..op import levels
+from ..utils import _pytree as pytree
+from .capture import Captured, capture
+from .module_state import ModuleState
+from .refused import NotCaptured
+from .runtime import CompiledRegion
+
+_PLAIN = (Tensor, Parameter, Buffer)
+_VALUES = (int, float, bool, str, bytes, complex, type(None), _C.dtype, _C.device)
+
+
+@dataclass
+class Entry:
+    """What was compiled for one key."""
+
+    region: CompiledRegion
+    lifted: list[Tensor]
+    out_spec: Any
+    kept: list[Any]        # objects whose identity is part of the key: they must not be freed
+    captured: Captured
+
+
+class Specialized:
+    """`function`, captured for each kind of arguments. `compile_region(captured)` says how it then runs."""
+
+    def __init__(self, function: Callable, modules: Sequence[Module], compile_region: Callable[[Captured], CompiledRegion], *,
+                 decompositions: Any = None, dynamic: bool = False) -> None:  # fmt: skip
+        self.function, self.modules, self.compile_region = function, list(modules), compile_region
+        self.decompositions, self.dynamic = decompositions, dynamic
+        self.cache: dict[Any, Entry] = {}
+        self.dynamic_entries: list[tuple[Any, Entry]] = []
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if is_traced_elsewhere():
+            return self.function(*args, **kwargs)
+        call, entry = self.prepare(args, kwargs)
+        return call.run(entry)
+
+    def prepare(self, args: tuple, kwargs: dict[str, Any]) -> tuple[_Call, Entry]:
+        """A call, and what runs it."""
+        call = _Call(self, args, kwargs)
+        return call, self.find(call)
+
+    def find(self, call: _Call) -> Entry:
+        """What runs a call; captured and compiled if nothing fits."""
+        found = self.cache.get(call.key)
+        if found is None:
+            found = self.cache[call.key] = self.compile(call)
+        return found
+
+    def compile(self, call: _Call) -> Entry:
+        """Capture and compile for the arguments of a call."""
+        specs: list[Any] = []
+
+        def flat(values: list[Any]) -> list[Any]:
+            with call.state.exchanged([values[i] for i in call.state_places]) as after:
+                args, kwargs = pytree.tree_unflatten([values[v] if is_tensor else v for is_tensor, v in call.leaves], call.spec)
+                result = self.function(*args, **kwargs)
+            _check_replaced(after, [values[i] for i in call.state_places])
+            outputs, spec = pytree.tree_flatten(result)
+            specs.append(spec)
+            return outputs
+
+        with grad_mode.inference_mode(False), grad_mode.set_grad_enabled(call.wants_grad_mode):
+            captured = capture(flat, call.tensors, wants_grad=call.wants_grad, decompositions=self.decompositions, dynamic=self.dynamic)
+        _check_shared(captured, call.tensors)
+        region = self.compile_region(captured)
+        return Entry(region, list(captured.lifted), specs[0], call.kept, captured)
+
+    def reset(self) -> None:
+        """Forget what was compiled."""
+        self.cache.clear()
+
+
+def is_traced_elsewhere() -> bool:
+    """Whether a trace or transform around the call sees its ops: it then runs as it is."""
+    return bool(levels.state.stack or modes.dispatch_modes or modes.function_modes)
+
+
+class _Call:
+    """The arguments of one call, opened, and the key they give."""
+
+    def __init__(self, owner: Specialized, args: tuple, kwargs: dict[str, Any]) -> None:
+        leaves, self.spec = pytree.tree_flatten((args, kwargs))
+        self.state = ModuleState(owner.modules)
+        self.tensors: list[Tensor] = []
+        self.kept: list[Any] = []
+        self._at: dict[int, int] = {}
+        self.state_places = [self._add(t) for t in self.state.tensors()]
+        self.leaves: list[tuple[bool, Any]] = [(True, self._add(x)) if isinstance(x, Tensor) else (False, x) for x in leaves]
+        self.wants_grad_mode = _C.is_grad_enabled()
+        self.wants_grad = self.wants_grad_mode and any(t.requires_grad for t in self.tensors)
+        self.key = self._key()
+
+    def _add(self, t: Tensor) -> int:
+        found = self._at.get(id(t))
+        if found is None:
+            if type(t) not in _PLAIN:
+                raise NotCaptured(f"compile: an argument is a {type(t).__name__}, a tensor with rules of its own, which cannot be captured yet")
+            found = self._at[id(t)] = len(self.tensors)
+            self.tensors.append(t)
+        return found
+
+    def _key(self) -> tuple:
+        layouts = tuple([(t.shape, t.stride(), t.dtype, t.device, t.requires_grad, t.is_leaf) for t in self.tensors])
+        values = tuple([value if is_tensor else self._value_key(value) for is_tensor, value in self.leaves])
+        return (self.spec, layouts, values, tuple(self.state_places), self.state.flags(), self.wants_grad_mode, _C.is_inference_mode_enabled(), autocast_state(),
+                _C.get_default_dtype())  # fmt: skip
+
+    def _value_key(self, value: Any) -> Any:
+        if isinstance(value, _VALUES):
+            return type(value), value
+        self.kept.append(value)
+        return type(value), id(value)
+
+    def run(self, entry: Entry) -> Any:
+        with without_autocast():     # the graph has its casts
+            outputs = entry.region([*self.tensors, *entry.lifted])
+        return pytree.tree_unflatten(outputs, entry.out_spec)
+
+
+def autocast_state() -> tuple | None:
+    """What mixed precision does on this thread now; None where it is off."""
+    keys, excluded = _C.get_thread_keys()
+    return (tuple(autocast.state.enabled.items()), tuple(autocast.state.dtypes.items())) if keys & ~excluded & AUTOCAST else None
+
+
+@contextmanager
+def without_autocast() -> Iterator[None]:
+    """Inside, mixed precision is off."""
+    keys, excluded = _C.get_thread_keys()
+    if not keys & ~excluded & AUTOCAST:
+        yield
+        return
+    _C.set_thread_keys(keys, excluded | AUTOCAST)
+    try:
+        yield
+    finally:
+        _C.set_thread_keys(*(_C.get_thread_keys()[0], excluded))
+
+
+def _check_replaced(after: Sequence[Any], given: Sequence[Any]) -> None:
+    for t, was in zip(after, given, strict=True):
+        if t is not was:
+            raise NotCaptured("compile: forward puts another tensor in the place of a parameter or buffer. Write to it in place (copy_), or leave that part uncompiled.")
+
+
+def _check_shared(captured: Captured, tensors: Sequence[Tensor]) -> None:
+    """Writes to an input that shares memory with another would have to be seen there."""
+    if not captured.meta.mutated:
+        return
+    counts: dict[int, int] = {}
+    for t in tensors:
+        place = t.untyped_storage()._cdata
+        counts[place] = counts.get(place, 0) + 1
+    if any(counts[tensors[i].untyped_storage()._cdata] > 1 for i in captured.meta.mutated):
+        raise NotCaptured("compile: the function writes to an argument that shares memory with another one, which a graph cannot repeat. Pass only one of them.")
