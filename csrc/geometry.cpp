@@ -50,7 +50,7 @@ static int sorted_dims(const int64_t* sizes, const int64_t* strides, int ndim, i
 }
 
 bool is_dense_nonoverlapping(const int64_t* sizes, const int64_t* strides, int ndim) {
-  int order[64];
+  int order[kMaxDims];
   for (int i = 0; i < ndim; i++)
     if (sizes[i] == 0) return true;
   int n = sorted_dims(sizes, strides, ndim, order);
@@ -63,7 +63,7 @@ bool is_dense_nonoverlapping(const int64_t* sizes, const int64_t* strides, int n
 }
 
 bool has_internal_overlap(const int64_t* sizes, const int64_t* strides, int ndim) {
-  int order[64];
+  int order[kMaxDims];
   for (int i = 0; i < ndim; i++) {
     if (sizes[i] == 0) return false;
     if (strides[i] == 0 && sizes[i] > 1) return true;

@@ -4,6 +4,8 @@
 
 namespace rl {
 
+constexpr int kMaxDims = 128;   // of a tensor: PyTorch has no bound, and refuses some reductions of more than 64
+
 void contiguous_strides(const int64_t* sizes, int ndim, int64_t* strides);
 bool is_contiguous(const int64_t* sizes, const int64_t* strides, int ndim);
 bool is_channels_last(const int64_t* sizes, const int64_t* strides, int ndim);   // 4-d or 5-d

@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "geometry.h"
 #include "storage.h"
 
 namespace rl {
@@ -37,7 +38,6 @@ struct AutogradExtra {
 };
 
 constexpr int kInlineDims = 5;
-constexpr int kMaxDims = 64;
 
 enum TensorFlag : uint8_t {
   kRequiresGrad = 1,       // meaningful for leaves

@@ -7,6 +7,7 @@ dim are one kernel, others a few. Refuses: integer tensors without a dtype to co
 from __future__ import annotations
 
 import warnings
+from math import prod
 from typing import Any
 
 from .. import _C
@@ -26,7 +27,8 @@ class _AlongDim(Fused):
 
     def row_dims(self, *args):
         t = args[0]
-        return 1 if t.ndim and wrap_dim(self.name, self.dim_of(args), t.ndim) == t.ndim - 1 and self.own_dtype(args) else 0
+        last = t.ndim and wrap_dim(self.name, self.dim_of(args), t.ndim) == t.ndim - 1
+        return 1 if last and t.ndim <= 64 and self.own_dtype(args) else 0
 
     def own_dtype(self, args: tuple) -> bool:
         return True
@@ -40,6 +42,12 @@ class _AlongDim(Fused):
         t, d = args[0], self.dim_of(args)
         if surely(t.numel() == 0):   # nothing along dim to look at
             return t.clone()
+        if t.ndim > 64:   # amax takes no more: what is before and after the dim becomes one dim each
+            d = wrap_dim(self.name, d, t.ndim)
+            parts = (prod(t.shape[:d]), t.shape[d], prod(t.shape[d + 1 :]))
+            flat = [a.reshape(parts) if isinstance(a, _C.Tensor) else a for a in args]
+            flat[self.spec.index("dim")] = 1
+            return self.run(*flat).reshape(t.shape)
         if t.ndim and wrap_dim(self.name, d, t.ndim) != t.ndim - 1:
             widened = [a.to(WIDE[t.dtype]) if isinstance(a, _C.Tensor) and t.dtype in WIDE else a for a in args]
             return self.compute(*widened).to(t.dtype)

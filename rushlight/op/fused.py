@@ -241,12 +241,17 @@ def sizeless(n: Any) -> Any:
     return "size" if isinstance(n, _C.SymbolicInt) else n
 
 
+def stand_ins(size: int, count: int) -> tuple[int, ...]:
+    """Sizes of `count` dims that bodies are traced with: enough longer than 1, and few enough that their product is a size."""
+    return (size,) * min(count, 16) + (1,) * (count - 16)
+
+
 class TracedRows:
     """One traced body: its row program, and how the outputs are shaped."""
 
     def __init__(self, definition: Fused, key: tuple, args: tuple, tensors: list, rank: int, row_dims: int) -> None:
         names = [definition.spec.params[i].name for i, _ in tensors]
-        outer, inner = (OUTER,) * (rank - row_dims), (INNER,) * row_dims
+        outer, inner = stand_ins(OUTER, rank - row_dims), stand_ins(INNER, row_dims)
         shapes = {FULL: (*outer, *inner), ROW: (*outer, *(1,) * row_dims), COLUMN: inner}
         operands, body_args = [], list(args)
         for k, (i, t) in enumerate(tensors):

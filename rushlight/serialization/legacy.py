@@ -317,7 +317,7 @@ def _load_tar(f: Any, map_location: Any, pickle_module: Any, load_args: dict) ->
         key, storage_key, _ = stream.next()
         (ndim,) = struct.unpack("<i", stream.read(4))
         stream.read(4)
-        if not 0 <= ndim <= 64:
+        if not 0 <= ndim <= 128:
             raise RuntimeError(f"load: a tensor claims to have {ndim} dims")
         sizes = struct.unpack(f"<{ndim}q", stream.read(8 * ndim))
         strides = struct.unpack(f"<{ndim}q", stream.read(8 * ndim))

@@ -151,8 +151,10 @@ class Repeat(Composite):
         if any(type(n) is int and n == 0 for n in repeats):   # nothing of the input is left: its gradient is 0 and has no graph
             input = find_op("fill")(input, 0)
         sizes = (1,) * extra + tuple(input.shape)
-        single = [n for size in sizes for n in (1, size)]
-        wide = [n for pair in zip(repeats, sizes, strict=True) for n in pair]
+        # A dim of its own for the repeats of a dim; one that stays as it is needs none.
+        parts = [(size,) if type(r) is int and r == 1 else (r, size) for r, size in zip(repeats, sizes, strict=True)]
+        single = [n for part in parts for n in (1, part[-1])[-len(part) :]]
+        wide = [n for part in parts for n in part]
         made = input.reshape(single).expand(wide).clone(memory_format=contiguous_format)
         return made.reshape([r * n for r, n in zip(repeats, sizes, strict=True)])
 

@@ -119,11 +119,23 @@ class SmallestAt(LargestAt):
         return b >= a
 
 
+def check_dims(name: str, input: Any, dim: Any) -> None:
+    """Refuses what PyTorch refuses: named dims of a tensor with more than 64."""
+    if input.ndim > 64 and dim not in (None, (), []):
+        raise RuntimeError(
+            f"{name}: expected a tensor with up to 64 dims where dim is given, got {input.ndim}. Flatten some of them."
+        )
+
+
 class AMax(Largest, Reduction):
     """The largest element over the dims in `dim`; gradients are shared equally among equals."""
 
     schema = "amax(Tensor input, int[] dim=[], bool keepdim=False) -> Tensor"
     refuse = ("complex",)
+
+    def check(self, input, dim, keepdim):
+        Reduction.check(self, input)
+        check_dims(self.name, input, dim)
 
     def vjp(self, g, input, result, dim, keepdim):
         g, result = unreduce(g, input.ndim, dim, keepdim), unreduce(result, input.ndim, dim, keepdim)
@@ -136,6 +148,7 @@ class AMin(Smallest, Reduction):
 
     schema = "amin(Tensor input, int[] dim=[], bool keepdim=False) -> Tensor"
     refuse = ("complex",)
+    check = AMax.check
     vjp = AMax.vjp
 
 
@@ -261,6 +274,7 @@ class AMinMax(Reduction):
 
     def check(self, input, dim, keepdim):
         super().check(input)
+        check_dims(self.name, input, dim)
         if dim is None and input.numel() == 0:
             raise RuntimeError("aminmax: an empty dimension has neither a least nor a greatest element.")
 
