@@ -16,6 +16,7 @@ from typing import Any
 
 from .._dynamo import config as settings, decorators, exc
 from ..base import late
+from ..fx._lazy_graph_module import _LazyGraphModule
 from ..fx.graph_module import GraphModule
 from ..nn import Module
 from .compile_graph import AotConfig, compile_captured
@@ -25,6 +26,7 @@ from .specialized import Specialized, is_traced_elsewhere
 
 def run_graph(gm: GraphModule, example_inputs: list[Any]) -> Callable:
     """The graph, run op by op."""
+    _LazyGraphModule.force_recompile(gm)
     return gm.forward
 
 
@@ -32,7 +34,7 @@ def run_inductor(gm: GraphModule, example_inputs: list[Any]) -> Callable:
     """The graph as native code, where there is an inductor; else op by op."""
     compile_graph = inductor_entry()
     if compile_graph is None:
-        return gm.forward
+        return run_graph(gm, example_inputs)
     made = compile_graph(gm, example_inputs)
 
     def call(args: list[Any]) -> Any:

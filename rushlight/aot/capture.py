@@ -22,6 +22,7 @@ from .._dynamo.external_utils import tracing
 from ..autograd import grad as autograd_grad, grad_mode
 from ..dispatch.modes import disable_dispatch_modes
 from ..fake import DataDependentOutputException, FakeTensor, FakeTensorMode, GuardOnDataDependentSymNode, ShapeEnv
+from ..fx._lazy_graph_module import _LazyGraphModule
 from ..fx.experimental.proxy_tensor import ProxyTorchDispatchMode, PythonKeyTracer
 from ..fx.experimental.symbolic_sizes import SYMBOLIC
 from ..fx.graph import Graph
@@ -33,6 +34,7 @@ from ..symbols import symbolic_math
 from . import functional_graph
 from .metadata import GraphMeta, InputInfo, OutputInfo, OutputKind
 from .refused import NotCaptured, refusal
+from .schema_arguments import bound_arguments
 
 _READS = (DataDependentOutputException, GuardOnDataDependentSymNode)
 
@@ -96,11 +98,6 @@ class RecordingMode(ProxyTorchDispatchMode):
         given = (list(t.shape), list(t.stride())), {"dtype": t.dtype, "device": t.device}
         self.tracer.track(t, self.tracer.create_proxy("call_function", overload, *given, name="empty_strided"))
         return None
-
-
-def bound_arguments(overload: Any, args: tuple, kwargs: dict[str, Any]) -> tuple:
-    """Every parameter of the schema, defaults filled in."""
-    return tuple(args[i] if i < len(args) else kwargs.get(p.name, p.default) for i, p in enumerate(overload.definition.spec.params))
 
 
 def capture(function: Callable[[list[Any]], Sequence[Any]], inputs: Sequence[Any], *, wants_grad: bool, decompositions: Mapping[Any, Callable] | None = None,
@@ -244,7 +241,7 @@ class _Trace:
                 first.prepend(node)
                 first = node
         tracer.graph.output(tuple(returned))
-        graph = GraphModule(tracer.root, tracer.graph, "joint" if meta.is_joint else "forward")
+        graph = _LazyGraphModule(tracer.root, tracer.graph, "joint" if meta.is_joint else "forward")
         graph = functional_graph.functionalized(graph, self.fake_mode, self.env)
         graph.shape_env = self.env
         draws = any(_draws(n.target) for n in graph.graph.nodes if n.op == "call_function")

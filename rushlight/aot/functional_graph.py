@@ -10,22 +10,27 @@ from __future__ import annotations
 from typing import Any
 
 from .._C import Tensor
-from ..dispatch.functionalize_level import current
-from ..dispatch.modes import disable_dispatch_modes
-from ..fake import FakeTensorMode, ShapeEnv
+from ..dispatch.functionalize_level import current, functional_form
+from ..dispatch.modes import TorchDispatchMode, disable_dispatch_modes
+from ..fake import FakeTensor, FakeTensorMode, ShapeEnv
+from ..fx._lazy_graph_module import _LazyGraphModule
 from ..fx.experimental.proxy_tensor import ProxyTorchDispatchMode, PythonKeyTracer
 from ..fx.graph import Graph
 from ..fx.graph_module import GraphModule
 from ..fx.interpreter import Interpreter
-from ..fx.node import Node, _draws, _mutates
+from ..fx.node import Node, _draws, _mutates, map_aggregate
+from ..fx.passes.shape_prop import _extract_tensor_metadata
 from ..op import find_op, levels
 from ..op.levels import FunctionalizeLevel
 from ..symbols import symbolic_math
+from ..utils._pytree import tree_leaves
+from .schema_arguments import bound_arguments
 
 
 def functionalized(gm: GraphModule, fake_mode: FakeTensorMode, env: ShapeEnv | None) -> GraphModule:
     """`gm` without writes."""
-    if any(_is_write(node) for node in gm.graph.nodes):
+    writes = [node for node in gm.graph.nodes if _is_write(node)]
+    if writes and not (_are_whole(gm.graph, writes) and _replaced_in_place(gm.graph, writes, fake_mode)):
         gm = _again(gm, fake_mode, env)
     for node in list(gm.graph.nodes):
         if node.op == "call_function" and _mutates(node.target) and not _as_scatter(gm.graph, node):
@@ -43,6 +48,80 @@ def _is_write(node: Node) -> bool:
 def _fills_own_memory(node: Node) -> bool:
     made = node.args[0]
     return _draws(node.target) and isinstance(made, Node) and made.target is _empty_strided() and len(made.users) == 1
+
+
+# --- writes to whole tensors: the graph stays, and each write becomes its functional form -----------------------------------------------
+
+
+def _are_whole(graph: Graph, writes: list[Node]) -> bool:
+    """Whether nothing but the very tensors that are written looks at their memory: then the tracer's names for them are values."""
+    written = {_memory(w.args[0]) for w in writes if isinstance(w.args[0], Node)}
+    layouts: dict[int, tuple] = {}
+    for node in graph.nodes:
+        value = node.meta.get("val")
+        if isinstance(value, FakeTensor) and (memory := _memory(node)) in written:
+            layout = tuple(value.shape), tuple(value.stride()), value.storage_offset(), value.dtype
+            if layouts.setdefault(memory, layout) != layout:
+                return False
+    return all(isinstance(w.args[0], Node) for w in writes)
+
+
+def _memory(node: Node) -> int:
+    value = node.meta["val"]
+    return Tensor.untyped_storage(value)._cdata
+
+
+class _Listening(TorchDispatchMode):
+    """Notes the calls that are made inside."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[tuple[Any, tuple, dict[str, Any]]] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) -> Any:
+        self.calls.append((func, args, kwargs or {}))
+        return func(*args, **(kwargs or {}))
+
+
+def _replaced_in_place(graph: Graph, writes: list[Node], fake_mode: FakeTensorMode) -> bool:
+    """Every write as one op with a result of its own; False, and nothing changed, where one of them takes more than one op."""
+    found = []
+    for node in writes:
+        if _draws(node.target):
+            continue
+        form = _functional_call(node, fake_mode)
+        if form is None:
+            return False
+        found.append((node, *form))
+    for node, target, args, kwargs, value in found:
+        node.target, node.args, node.kwargs = target, args, kwargs
+        node.meta["val"], node.meta["tensor_meta"] = value, _extract_tensor_metadata(value)
+    return True
+
+
+def _functional_call(node: Node, fake_mode: FakeTensorMode) -> tuple | None:
+    """(op, arguments, value) of the functional form of a write; None if that is no single op, or its result another layout."""
+    known: dict[int, Node] = {}
+
+    def value_of(n: Node) -> Any:
+        value = n.meta["val"]
+        known[id(value)] = n
+        return value
+
+    bound = map_aggregate(bound_arguments(node.target, node.args, node.kwargs), lambda a: value_of(a) if isinstance(a, Node) else a)
+    if any(type(a) not in (int, float, bool, str, type(None)) and not isinstance(a, (FakeTensor, list, tuple)) for a in bound):
+        return None     # symbols: their nodes would have to be found again
+    listening = _Listening()
+    with fake_mode, listening:
+        result = functional_form(node.target, tuple(bound))
+    if len(listening.calls) != 1 or _mutates(listening.calls[0][0]) or result is bound[0]:
+        return None
+    func, args, kwargs = listening.calls[0]
+    tensors = [a for a in tree_leaves((args, kwargs)) if isinstance(a, FakeTensor)]
+    if any(id(t) not in known for t in tensors):
+        return None
+    given = map_aggregate((args, kwargs), lambda a: known[id(a)] if isinstance(a, FakeTensor) else a)
+    return func, given[0], given[1], result
 
 
 def _as_scatter(graph: Graph, node: Node) -> bool:
@@ -105,7 +184,7 @@ def _again(gm: GraphModule, fake_mode: FakeTensorMode, env: ShapeEnv | None) -> 
         results = [levels.alive(r) if isinstance(r, Tensor) else r for r in results]
     nodes = [tracer.proxy_of(r).node if isinstance(r, Tensor) else r for r in results]
     tracer.graph.output(tuple(nodes))
-    return GraphModule(tracer.root, tracer.graph, gm._get_name())
+    return _LazyGraphModule(tracer.root, tracer.graph, gm._get_name())
 
 
 def _apart(value: Any, fake_mode: FakeTensorMode) -> Any:

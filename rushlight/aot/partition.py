@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .._C import Tensor
+from ..fx._lazy_graph_module import _LazyGraphModule
 from ..fx.graph import Graph
 from ..fx.graph_module import GraphModule
 from ..fx.node import Node, _draws
@@ -182,4 +183,4 @@ def _graph(joint: GraphModule, nodes: set[Node], inputs: Sequence[Node], outputs
             returned[i] = graph.call_function(find_op("clone").overload_list[0], (made[o],))
             returned[i].meta = dict(o.meta)
     graph.output(tuple(returned))
-    return GraphModule(joint, graph, name)
+    return _LazyGraphModule(joint, graph, name)

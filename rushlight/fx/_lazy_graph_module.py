@@ -1,4 +1,7 @@
-"""Graph modules that compile late, in PyTorch. Here compiling a graph is quick, so these names make plain ones."""
+"""Graph modules whose Python is generated when it is first run or looked at: a graph that a compiler takes never needs any.
+
+Enters: what a GraphModule is made of. Leaves: a GraphModule; `recompile` only notes that the code is out of date.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,12 @@ from typing import Any
 
 from .graph_module import GraphModule
 
+_GENERATED = ("_code", "_lineno_map", "_prologue_start")
+_state = {"lazy": False}
+
 
 class _LazyGraphModule(GraphModule):
-    """A GraphModule. It is always compiled."""
+    """A GraphModule that is compiled when first needed."""
 
     @classmethod
     def from_graphmodule(cls, gm: GraphModule) -> _LazyGraphModule:
@@ -18,20 +24,44 @@ class _LazyGraphModule(GraphModule):
 
     @staticmethod
     def force_recompile(gm: Any) -> None:
-        """Nothing waits to be compiled."""
+        """Generate the code now, if it is not up to date."""
+        if isinstance(gm, _LazyGraphModule):
+            gm.real_recompile()
+
+    def recompile(self) -> Any:
+        """Note that the graph has changed."""
+        self.__dict__["_is_pending"] = True
+        for name in _GENERATED:
+            self.__dict__.pop(name, None)
+        type(self).forward = _compile_and_run
 
     def real_recompile(self) -> None:
-        self.recompile()
+        """Generate forward from the graph, if it is not up to date."""
+        if self.__dict__.get("_is_pending"):
+            self.__dict__["_is_pending"] = False
+            super().recompile()
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _GENERATED and self.__dict__.get("_is_pending"):
+            self.real_recompile()
+            return self.__dict__[name]
+        return super().__getattr__(name)
+
+
+def _compile_and_run(self: _LazyGraphModule, *args: Any, **kwargs: Any) -> Any:
+    self.real_recompile()
+    return type(self).forward(self, *args, **kwargs)
 
 
 def _make_graph_module(*args: Any, graph_module_cls: type | None = None, **kwargs: Any) -> GraphModule:
-    return (graph_module_cls or GraphModule)(*args, **kwargs)
-
-
-def _use_lazy_graph_module(should_use: bool) -> contextlib.AbstractContextManager[None]:
-    return _nothing()
+    return (graph_module_cls or (_LazyGraphModule if _state["lazy"] else GraphModule))(*args, **kwargs)
 
 
 @contextlib.contextmanager
-def _nothing() -> Iterator[None]:
-    yield
+def _use_lazy_graph_module(should_use: bool) -> Iterator[None]:
+    """Inside, `_make_graph_module` makes lazy ones, or does not."""
+    before, _state["lazy"] = _state["lazy"], should_use
+    try:
+        yield
+    finally:
+        _state["lazy"] = before
