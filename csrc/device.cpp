@@ -298,6 +298,18 @@ PyObject* py_current_stream(PyObject*, PyObject* device) {
   return s ? PyLong_FromLong(s->number) : nullptr;
 }
 
+// stream_handle(device, number=-1): the device's own name of a stream, the current one unless told; for libraries that queue work themselves.
+PyObject* py_stream_handle(PyObject*, PyObject* args) {
+  PyObject* device;
+  int number = -1;
+  if (!PyArg_ParseTuple(args, "O|i", &device, &number)) return nullptr;
+  Device d;
+  Stream* s = number >= 0 ? stream_of(device, number) : parse_device(device, &d) ? current_stream(d) : nullptr;
+  if (!s) return nullptr;
+  s->jobs++;   // something is about to be queued
+  return PyLong_FromVoidPtr(s->handle);
+}
+
 PyObject* py_set_stream(PyObject*, PyObject* args) {
   PyObject* device;
   int number;
@@ -444,6 +456,7 @@ PyMethodDef functions[] = {
     {"move_bytes", guarded<move_bytes>, METH_VARARGS, "move_bytes(target, source): the bytes of a contiguous tensor to another device; False where that takes a detour"},
     {"new_stream", guarded<py_new_stream>, METH_VARARGS, "new_stream(device, priority): the number of a stream"},
     {"current_stream", guarded<py_current_stream>, METH_O, "the number of this thread's current stream on a device"},
+    {"stream_handle", guarded<py_stream_handle>, METH_VARARGS, "stream_handle(device, number=-1): the device's own name of a stream"},
     {"set_stream", guarded<py_set_stream>, METH_VARARGS, "set_stream(device, number): make it this thread's current one"},
     {"synchronize", guarded<py_synchronize>, METH_VARARGS, "synchronize(device, number=-1): wait for a stream, or for all; then raise what checks found"},
     {"record_event", guarded<py_record>, METH_VARARGS, "record_event(device, number): a mark in a stream; None where a device has one queue"},

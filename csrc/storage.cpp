@@ -61,7 +61,8 @@ void release_cpu(Storage* s) {
 bool allocate(Storage* s, size_t nbytes) {
   s->nbytes = nbytes;
   s->release = nullptr;
-  if (kDevices[s->device.type].is_absent) {
+  if (kDevices[s->device.type].is_absent && !device_appears(s->device.type)) {
+    if (PyErr_Occurred()) return false;
     const char* name = kDevices[s->device.type].name;
     bool is_cuda = strcmp(name, "cuda") == 0;   // PyTorch's class of error, which programs catch to fall back
     PyErr_Format(is_cuda ? PyExc_AssertionError : PyExc_RuntimeError, "%sthis installation has no '%s' device; use 'cpu', or install a device package that provides it",

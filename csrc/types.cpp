@@ -320,6 +320,19 @@ static PyObject* register_device(PyObject*, PyObject* args) {
   return PyLong_FromLong(number);
 }
 
+static PyObject* device_finder = nullptr;   // callable(name): registers the device if it is there
+
+bool device_appears(uint8_t type) {
+  if (!device_finder) return false;
+  Ref asked(PyObject_CallFunction(device_finder, "s", kDevices[type].name));
+  return asked && !kDevices[type].is_absent;
+}
+
+static PyObject* set_device_finder(PyObject*, PyObject* finder) {
+  Py_XSETREF(device_finder, Py_NewRef(finder));
+  Py_RETURN_NONE;
+}
+
 static PyObject* device_types(PyObject*, PyObject*) {
   PyObject* names = PyTuple_New(num_devices);
   for (int i = 0; names && i < num_devices; i++) PyTuple_SET_ITEM(names, i, PyUnicode_FromString(kDevices[i].name));
@@ -337,6 +350,7 @@ static PyObject* get_display_module(PyObject*, PyObject*) { return Py_NewRef(dis
 static PyMethodDef functions[] = {{"set_display_module", guarded<set_display_module>, METH_O, "name the module that reprs of dtypes, sizes and layouts show"},
                                   {"get_display_module", guarded<get_display_module>, METH_NOARGS, "the module that reprs show"},
                                   {"device_types", guarded<device_types>, METH_NOARGS, "names of the device types, by their numbers"},
+                                  {"set_device_finder", guarded<set_device_finder>, METH_O, "set_device_finder(callable(name)): what registers an absent device that is first used"},
                                   {"register_device", guarded<register_device>, METH_VARARGS, "register_device(name, handler, native=None): number a new device type"}, {}};
 
 int init_types(PyObject* module) {

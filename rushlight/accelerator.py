@@ -13,7 +13,7 @@ from typing import Any
 from . import _C, devices
 from ._C import device as Device
 from .base.refusals import stand_in
-from .devices import handlers, set_unit
+from .devices import find_accelerator, handlers, set_unit
 from .torch_names.streams import Stream
 
 Graph = stand_in("torch.accelerator", "Graph")
@@ -27,7 +27,7 @@ __all__ = [
 
 
 def _handler() -> Any:
-    return next((handler for handler in handlers.values() if handler.accelerator), None)
+    return find_accelerator()
 
 
 def _unit(name: str, device: Any = None) -> Any:

@@ -25,6 +25,7 @@ late.provide({
     "_BatchNorm": "nn.modules.batchnorm:_BatchNorm",                 # func.replace_all_batch_norm_modules_
     "module hooks": "nn.modules.module",                             # utils.module_tracker
     "BackwardHook": "nn.modules.backward_hooks:BackwardHook",        # PyTorch has it in utils.hooks
+    "cuda device": "devices.cuda:find",                              # the table of devices asks when "cuda" is first named
     "accelerator": "accelerator",                                    # DataLoader pins memory for it
     "worker loop": "utils.data._utils.loop",                         # PyTorch has it in utils.data._utils.worker
     "distributed": "distributed",                                    # samplers and loaders of several processes

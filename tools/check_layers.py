@@ -44,6 +44,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("devices",),
     ("loops",),
     ("codegen",),
+    ("devices.cuda",),
     ("runtime",),
     ("op",),
     ("autograd",),

@@ -116,7 +116,7 @@ SYSTEMS = (
     }),
     System("GPUs", "there is no CUDA device support yet", {
         "torch.cuda": (
-            "CUDAGraph CUDAPluggableAllocator Event ExternalStream GreenContext MemPool Stream graph use_mem_pool"
+            "CUDAGraph CUDAPluggableAllocator ExternalStream GreenContext MemPool graph use_mem_pool"
         ),
         "torch.cuda.gds": "GdsFile",
         "torch.cuda.sparse": (

@@ -9,6 +9,8 @@ prints each stage to stderr.
 
 from __future__ import annotations
 
+from typing import Any
+
 from ..base.notice import waiting_for
 from ..base.show import show, shown_words
 from ..loops.nest import Nest
@@ -65,4 +67,18 @@ def emit_ptx(nest: Nest) -> str:
     return emit_asm(nest, "nvptx64")
 
 
-__all__ = ["Kernel", "compile", "emit_asm", "emit_llvm", "emit_object", "emit_ptx"]
+def emit_point_ptx(nest: Nest, which: Any) -> tuple[str, int]:
+    """PTX text of a variant of a pointwise kernel, and how many vectors a thread takes; nvptx_points.py says what a variant is."""
+    from ..loops.verify import verify
+    from .cpu import compile_ir, resolve_target
+    from .nvptx_points import lower_points
+
+    verify(nest)
+    target = resolve_target("nvptx64")
+    text, times = lower_points(nest, which, target)
+    if "llvm" in shown_words():
+        show("llvm", nest.name, text)
+    return compile_ir(text, target, "asm"), times
+
+
+__all__ = ["Kernel", "compile", "emit_asm", "emit_llvm", "emit_object", "emit_point_ptx", "emit_ptx"]

@@ -1,7 +1,8 @@
-"""`torch.cuda` on a build without CUDA devices: questions are answered honestly, use is refused.
+"""`torch.cuda`: the driver is looked for when one of these is first asked, never at import.
 
-What PyTorch built for the CPU alone answers is answered the same way (no devices, no memory in use, seeds accepted); what
-needs a device raises AssertionError as PyTorch does, since programs catch that to fall back to the CPU.
+Where there is a device, on_device.py has what they do. Where there is none, questions are answered as PyTorch built for the CPU alone answers them
+(no devices, no memory in use, seeds accepted); what needs a device raises AssertionError as PyTorch does, since programs catch that to fall back to
+the CPU.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ from typing import Any, Literal
 from .. import _C
 from ..base import late
 from ..base.refusals import names_of
+from ..devices import registered, set_unit
 from ..storage import cuda_storages
 from ..tensors.legacy_types import cuda_types
-from .no_device import _needs_device, _no_device
+from ..torch_names.streams import Event as _Event, Stream as _Stream
+from .no_device import _needs_device, _no_device, _real, found
 
 OutOfMemoryError = _C.OutOfMemoryError
 default_generators: tuple[Any, ...] = ()
@@ -36,27 +39,28 @@ class AcceleratorError(RuntimeError):
 
 def is_available() -> bool:
     """Whether a CUDA device can be used."""
-    return False
+    return found() is not None
 
 
 def device_count() -> int:
     """How many CUDA devices there are."""
-    return 0
+    device = found()
+    return 0 if device is None else device.device_count()
 
 
 def is_initialized() -> bool:
     """Whether the CUDA runtime was started."""
-    return False
+    return "cuda" in registered()
 
 
 def is_bf16_supported(including_emulation: bool = True) -> bool:
     """Whether the current device computes in bfloat16."""
-    return False
+    return _real().is_bf16_supported(including_emulation) if found() is not None else False
 
 
 def is_tf32_supported() -> bool:
     """Whether the current device computes in TF32."""
-    return False
+    return _real().is_tf32_supported() if found() is not None else False
 
 
 def is_current_stream_capturing() -> bool:
@@ -66,7 +70,7 @@ def is_current_stream_capturing() -> bool:
 
 def get_arch_list() -> list[str]:
     """The architectures kernels were built for."""
-    return []
+    return _real().get_arch_list() if found() is not None else []
 
 
 def get_gencode_flags() -> str:
@@ -75,34 +79,45 @@ def get_gencode_flags() -> str:
 
 
 def manual_seed(seed: int) -> None:
-    """Seed the current device's generator (there is none)."""
+    """Seed the current device's generator."""
+    if found() is not None:
+        _real().manual_seed(seed)
 
 
 def manual_seed_all(seed: int) -> None:
-    """Seed every device's generator (there are none)."""
+    """Seed every device's generator."""
+    if found() is not None:
+        _real().manual_seed_all(seed)
 
 
 def seed() -> None:
-    """Seed the current device's generator by chance (there is none)."""
+    """Seed the current device's generator by chance."""
+    if found() is not None:
+        _real().seed()
 
 
 def seed_all() -> None:
-    """Seed every device's generator by chance (there are none)."""
+    """Seed every device's generator by chance."""
+    if found() is not None:
+        _real().seed_all()
 
 
 def get_rng_state_all() -> list[Any]:
     """The states of every device's generator."""
-    return []
+    return _real().get_rng_state_all() if found() is not None else []
 
 
 def set_rng_state_all(new_states: Iterable[Any]) -> None:
     """Restore every device's generator."""
-    if list(new_states):
-        _no_device("set_rng_state_all")
+    states = list(new_states)
+    if states:
+        _real().set_rng_state_all(states) if found() is not None else _no_device("set_rng_state_all")
 
 
 def empty_cache() -> None:
-    """Give cached device memory back (there is none)."""
+    """Give cached device memory back."""
+    if found() is not None:
+        _real().empty_cache()
 
 
 def ipc_collect() -> None:
@@ -121,25 +136,25 @@ def host_memory_stats_as_nested_dict() -> dict[str, Any]:
 
 def memory_stats(device: Any = None) -> dict[str, Any]:
     """Counters of the device allocator."""
-    return {}
+    return _real().memory_stats(device) if found() is not None else {}
 
 
 def memory_stats_as_nested_dict(device: Any = None) -> dict[str, Any]:
     """The same, nested."""
-    return {}
+    return _real().memory_stats_as_nested_dict(device) if found() is not None else {}
 
 
 def memory_allocated(device: Any = None) -> int:
     """Bytes of device memory in use."""
-    return 0
+    return _real().memory_allocated(device) if found() is not None else 0
 
 
 def _no_memory(name: str) -> Any:
     def count(device: Any = None) -> int:
-        return 0
+        return getattr(_real(), name)(device) if found() is not None else 0
 
     count.__name__ = count.__qualname__ = name
-    count.__doc__ = "Bytes of device memory: there are none."
+    count.__doc__ = "Bytes of device memory: 0 where there is no device."
     return count
 
 
@@ -153,10 +168,16 @@ class device:
         self.index = _device_index(device)
 
     def __enter__(self) -> None:
-        if self.index >= 0:
+        if self.index < 0:
+            return
+        if found() is None:
             _no_device("device")
+        self.outside = _C.current_unit("cuda")
+        set_unit(_C.device("cuda", self.index))
 
     def __exit__(self, *error: object) -> Literal[False]:
+        if self.index >= 0:
+            set_unit(_C.device("cuda", self.outside))
         return False
 
 
@@ -180,19 +201,46 @@ class StreamContext:
     """Makes a stream the current one within a `with`; None is no stream."""
 
     def __init__(self, stream: Any) -> None:
-        if stream is not None:
+        if stream is not None and found() is None:
             _no_device("stream")
+        self.stream = stream
 
     def __enter__(self) -> None:
-        return None
+        if self.stream is not None:
+            self.stream.__enter__()
 
     def __exit__(self, *error: object) -> Literal[False]:
+        if self.stream is not None:
+            self.stream.__exit__(*error)
         return False
 
 
 def stream(stream: Any) -> StreamContext:
     """Makes a stream the current one within a `with`."""
     return StreamContext(stream)
+
+
+class Stream(_Stream):
+    """A queue of work on a CUDA device; `with cuda.stream(s):` makes it the current one."""
+
+    def __init__(self, device: Any = None, priority: int = 0, **given: Any) -> None:
+        if found() is None:
+            raise RuntimeError("cuda.Stream: there is no CUDA device here whose work could be queued. Ask cuda.is_available() first.")
+        super().__init__(_real().unit_of(device), priority=priority, **given)
+
+    @property
+    def cuda_stream(self) -> int:
+        """The driver's handle."""
+        return _C.stream_handle(self.device, self.stream_id)
+
+
+class Event(_Event):
+    """A mark in a queue of work on a CUDA device."""
+
+    def __init__(self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False) -> None:
+        if found() is None:
+            raise RuntimeError("cuda.Event: there is no CUDA device here whose work could be marked. Ask cuda.is_available() first.")
+        super().__init__(_real().unit_of(None), enable_timing=enable_timing, blocking=blocking, interprocess=interprocess)
 
 
 _DEVICE_FUNCTIONS = (

@@ -1,19 +1,36 @@
-"""Functions that need a CUDA device, of which there is none: they raise AssertionError, as PyTorch built for the CPU alone does."""
+"""Functions that need a CUDA device: they work where there is one, and raise AssertionError where there is none, as PyTorch built for the CPU alone does."""
 
 from __future__ import annotations
 
 from typing import Any, NoReturn
 
+from ..base import late
+
+
+def found() -> Any:
+    """The CUDA device, or None: the driver is looked for when this is first asked."""
+    return late.provided("cuda device")()
+
+
+def _real() -> Any:
+    """What the functions do where there is a device."""
+    from . import on_device as functions  # most programs never come here
+
+    return functions
+
 
 def _no_device(what: str) -> NoReturn:
-    raise AssertionError(f"cuda.{what}: Torch not compiled with CUDA enabled: this build of Rushlight has no CUDA devices")
+    if found() is not None:
+        raise NotImplementedError(f"cuda.{what}: not written yet for Rushlight's CUDA device. Do without it, or use device='cpu'.")
+    raise AssertionError(f"cuda.{what}: Torch not compiled with CUDA enabled: there is no CUDA device here")
 
 
 def _needs_device(name: str, module: str) -> Any:
-    def refuse(*args: Any, **kwargs: Any) -> NoReturn:
-        _no_device(name)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        function = getattr(_real(), name, None) if found() is not None else None
+        return _no_device(name) if function is None else function(*args, **kwargs)
 
-    refuse.__name__ = refuse.__qualname__ = name
-    refuse.__module__ = module
-    refuse.__doc__ = f"Needs a CUDA device, of which there is none: raises AssertionError. ({name})"
-    return refuse
+    call.__name__ = call.__qualname__ = name
+    call.__module__ = module
+    call.__doc__ = f"Needs a CUDA device: raises AssertionError where there is none. ({name})"
+    return call

@@ -24,6 +24,7 @@ from typing import Any, ClassVar
 
 from .. import _C
 from .._C import Tensor
+from ..base import late
 from ..base.show import is_shown, show
 
 
@@ -31,6 +32,8 @@ class _Handlers(dict):
     """Registered devices, by name."""
 
     def __missing__(self, name: str) -> Device:
+        if find(name):
+            return self[name]
         reason = f"this installation has no {name!r} device; use 'cpu', or install a device package that provides it"
         if name == "cuda":   # PyTorch's class of error, which programs catch to fall back
             raise AssertionError(f"Torch not compiled with CUDA enabled: {reason}")
@@ -38,6 +41,14 @@ class _Handlers(dict):
 
 
 handlers: dict[str, Device] = _Handlers()
+
+
+def find(name: str) -> bool:
+    """Whether a device of our own is there; it is registered when it is first looked for."""
+    return name == "cuda" and late.provided("cuda device")() is not None
+
+
+_C.set_device_finder(find)
 
 
 class Device:
@@ -189,6 +200,12 @@ def register(device: Device) -> int:
     setattr(Tensor, f"is_{device.name}", property(lambda self: self.device.type == device.name))
     setattr(Tensor, device.name, lambda self, index=None: self.to(device.name if index is None else f"{device.name}:{index}"))
     return number
+
+
+def find_accelerator() -> Device | None:
+    """The registered device that says it is the accelerator, or our own where a package brings none."""
+    found = next((handler for handler in handlers.values() if handler.accelerator), None)
+    return handlers["cuda"] if found is None and find("cuda") else found
 
 
 def registered() -> list[str]:

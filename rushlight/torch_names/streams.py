@@ -8,16 +8,16 @@ from __future__ import annotations
 from typing import Any
 
 from .. import _C
-from ..devices import handlers, set_unit
+from ..devices import find_accelerator, handlers, set_unit
 
 
 def accelerator_device(device: Any, what: str) -> Any:
     """The unit that is meant by a device, its number, or None: of the accelerator, and its current unit, unless told."""
     if device is None or isinstance(device, int):
-        name = next((name for name, handler in handlers.items() if handler.accelerator), None)
-        if name is None:
+        handler = find_accelerator()
+        if handler is None:
             raise RuntimeError(f"{what}: there is no accelerator here whose work could be queued (device={device!r})")
-        return _C.device(name, _C.current_unit(name) if device is None else device)
+        return _C.device(handler.name, _C.current_unit(handler.name) if device is None else device)
     chosen = _C.device(device)
     if chosen.type in ("cpu", "meta"):
         raise RuntimeError(f"{what}: device '{chosen}' has no queues of work (device={device!r})")

@@ -1,0 +1,439 @@
+// The CUDA device's table: memory, copies, launches, streams and events through the driver, which is opened when it is first asked for.
+// Kernels are made in Python (rushlight/devices/cuda), one variant for each class of geometry, when a launch first needs one.
+#include <dlfcn.h>
+
+#include <bit>
+
+#include "boundary.h"
+#include "cuda_device.h"
+
+namespace rl {
+
+namespace {
+
+using namespace cuda;
+
+constexpr int kMostUnits = 64;
+constexpr int kOutOfMemory = 2, kNotReady = 600, kDeinitialized = 4;
+
+struct Driver {
+  int (*init)(unsigned);
+  int (*count)(int*);
+  int (*retain)(Handle*, int);
+  int (*set_current)(Handle);
+  int (*allocate)(uint64_t*, size_t);
+  int (*free)(uint64_t);
+  int (*from_host)(uint64_t, const void*, size_t, Handle);
+  int (*to_host)(void*, uint64_t, size_t, Handle);
+  int (*within)(uint64_t, uint64_t, size_t, Handle);
+  int (*between)(uint64_t, Handle, uint64_t, Handle, size_t, Handle);
+  int (*launch)(Handle, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, Handle, void**, void**);
+  int (*allocate_async)(uint64_t*, size_t, Handle);
+  int (*free_async)(uint64_t, Handle);
+  int (*new_stream)(Handle*, unsigned, int);
+  int (*synchronize)(Handle);
+  int (*new_event)(Handle*, unsigned);
+  int (*record)(Handle, Handle);
+  int (*wait)(Handle, Handle, unsigned);
+  int (*finish)(Handle);
+  int (*query)(Handle);
+  int (*forget)(Handle);
+  int (*elapsed)(float*, Handle, Handle);
+  int (*error_name)(int, const char**);
+  int (*error_text)(int, const char**);
+} driver;
+
+Handle contexts[kMostUnits];
+int num_units = 0;
+thread_local int current = -1;
+thread_local char message[512];
+
+int failed(const char* what, int code) {
+  const char *name = nullptr, *text = nullptr;
+  driver.error_name(code, &name);
+  driver.error_text(code, &text);
+  snprintf(message, sizeof(message), "%s: %s (%s)", what, text ? text : "unknown error", name ? name : "?");
+  return code == kOutOfMemory ? RUSHLIGHT_OUT_OF_MEMORY : RUSHLIGHT_FAILED;
+}
+
+inline int done(const char* what, int code) { return __builtin_expect(code == 0, 1) ? RUSHLIGHT_OK : failed(what, code); }
+
+inline int enter(int unit) {
+  if (__builtin_expect(current == unit, 1)) return RUSHLIGHT_OK;
+  if (unit < 0 || unit >= num_units) return snprintf(message, sizeof(message), "there is no unit %d", unit), RUSHLIGHT_FAILED;
+  if (!contexts[unit])
+    if (int code = driver.retain(&contexts[unit], unit)) return failed("context", code);
+  if (int code = driver.set_current(contexts[unit])) return failed("context", code);
+  current = unit;
+  return RUSHLIGHT_OK;
+}
+
+uint64_t place(const void* address) { return reinterpret_cast<uint64_t>(address); }
+
+// --- memory -----------------------------------------------------------------------------------------------------------
+
+int allocate(void*, int unit, size_t nbytes, void** address) {
+  if (int status = enter(unit)) return status;
+  uint64_t at = 0;
+  int status = done("allocate", driver.allocate(&at, nbytes));
+  *address = reinterpret_cast<void*>(at);
+  return status;
+}
+
+int release(void*, int unit, void* address, size_t) {
+  if (int status = enter(unit)) return status;
+  int code = driver.free(place(address));
+  return code == kDeinitialized ? RUSHLIGHT_OK : done("free", code);   // at exit the driver may be gone first
+}
+
+int copy(void*, int unit, void* stream, int way, void* target, const void* source, size_t nbytes) {
+  if (int status = enter(unit)) return status;
+  if (way == RUSHLIGHT_FROM_HOST) return done("copy from the host", driver.from_host(place(target), source, nbytes, stream));
+  if (way == RUSHLIGHT_TO_HOST) return done("copy to the host", driver.to_host(target, place(source), nbytes, stream));
+  return done("copy", driver.within(place(target), place(source), nbytes, stream));
+}
+
+int copy_between(void*, int unit, void* stream, void* target, int source_unit, const void* source, size_t nbytes) {
+  if (int status = enter(source_unit)) return status;
+  if (int status = enter(unit)) return status;
+  return done("copy", driver.between(place(target), contexts[unit], place(source), contexts[source_unit], nbytes, stream));
+}
+
+// --- launches -----------------------------------------------------------------------------------------------------------
+
+constexpr int kMostOperands = 32, kMostArguments = 256, kSplitDims = 6;
+
+// The function of a variant, made by the kernel's `variant(unit, key)` where it is new.
+Variant* find_variant(Kernel* kernel, int unit, uint64_t key) {
+  for (Variant& v : kernel->variants)
+    if (v.key == key && v.unit == unit) return &v;
+  PyGILState_STATE gil = PyGILState_Ensure();
+  Variant made{key, unit, nullptr, 1, 1};
+  PyObject* answer = PyObject_CallMethod(kernel->maker, "variant", "iK", unit, static_cast<unsigned long long>(key));
+  if (answer) {
+    unsigned long long function = 0;
+    if (PyArg_ParseTuple(answer, "Kii", &function, &made.elements, &made.times)) made.function = reinterpret_cast<Handle>(function);
+    Py_DECREF(answer);
+  }
+  PyGILState_Release(gil);
+  current = -1;   // Python may have chosen another context
+  if (!made.function || enter(unit)) return nullptr;
+  kernel->variants.push_back(made);
+  return &kernel->variants.back();
+}
+
+int run(Variant* variant, int64_t blocks, int threads, void* stream, void** arguments) {
+  return done("launch", driver.launch(variant->function, static_cast<unsigned>(blocks), 1, 1, threads, 1, 1, 0, stream, arguments, nullptr));
+}
+
+int64_t divided(int64_t n, int64_t by) { return (n + by - 1) / by; }
+
+// Quotients by `by` of numbers under 2^31, as (high half of n * magic + n) >> shift.
+void set_divisor(uint32_t by, uint32_t* words) {
+  uint32_t shift = by > 1 ? 32 - std::countl_zero(by - 1) : 0;
+  words[0] = by;
+  words[1] = static_cast<uint32_t>(((uint64_t(1) << 32) * ((uint64_t(1) << shift) - by)) / by + 1);
+  words[2] = shift;
+  words[3] = 0;
+}
+
+// A pointwise kernel's geometry, coalesced, with at most kSplitDims dims.
+struct Points {
+  int num, ndim;
+  void* operands[kMostOperands];
+  const int32_t* constant_bytes;
+  int64_t sizes[kSplitDims];
+  int64_t strides[kMostOperands][kSplitDims];
+};
+
+bool suits_vectors(const Kernel* kernel, const Points& p) {
+  if (kernel->vector <= 1 || (p.ndim > 1 && p.sizes[0] % kernel->vector) || p.sizes[0] < kernel->vector) return false;
+  for (int k = 0; k < p.num; k++) {
+    if (p.constant_bytes[k] || !p.strides[k][0]) continue;
+    int item = kernel->itemsizes[k];
+    int64_t align = std::min(16, item * kernel->vector);
+    if (p.strides[k][0] != item || place(p.operands[k]) % align) return false;
+    for (int d = 1; d < p.ndim; d++)
+      if (p.strides[k][d] % align) return false;
+  }
+  return true;
+}
+
+bool is_small(const Points& p, int64_t total) {
+  if (total >= INT32_MAX) return false;
+  for (int k = 0; k < p.num; k++) {
+    int64_t far = 0;
+    for (int d = 0; d < p.ndim; d++) far += (p.sizes[d] - 1) * std::abs(p.strides[k][d]);
+    if (!p.constant_bytes[k] && far >= INT32_MAX) return false;
+  }
+  return true;
+}
+
+// The key of a variant: 4 bits of dims, 1 whether indices have 64 bits, 1 whether vectors; then 2 per operand: 0 a constant,
+// 1 repeated along the first dim, 2 neighbours along it, 3 any stride.
+int launch_points(Kernel* kernel, int unit, void* stream, const Points& p) {
+  int64_t total = 1;
+  for (int d = 0; d < p.ndim; d++) total *= p.sizes[d];
+  if (!total) return RUSHLIGHT_OK;
+  bool vectors = suits_vectors(kernel, p), small = is_small(p, total);
+  uint64_t key = static_cast<uint64_t>(p.ndim) | (small ? 0 : 16) | (vectors ? 32 : 0);
+  for (int k = 0; k < p.num; k++) {
+    int64_t s = p.strides[k][0];
+    uint64_t kind = p.constant_bytes[k] ? 0 : !s ? 1 : s == kernel->itemsizes[k] ? 2 : 3;
+    if (k < 28) key |= kind << (6 + 2 * k);
+  }
+  Variant* variant = find_variant(kernel, unit, key);
+  if (!variant) return RUSHLIGHT_PYTHON_ERROR;
+  // [total, per dim but the last: size, magic number, shift; strides in bytes, by operand]
+  int64_t geometry[1 + 2 * kSplitDims + kMostOperands * kSplitDims];
+  int n = 0;
+  geometry[n++] = total;
+  for (int d = 0; d < p.ndim - 1; d++, n += 2) {
+    int64_t size = d == 0 && vectors ? p.sizes[0] / kernel->vector : p.sizes[d];
+    if (small) set_divisor(static_cast<uint32_t>(size), reinterpret_cast<uint32_t*>(&geometry[n]));
+    else geometry[n] = size, geometry[n + 1] = 0;
+  }
+  for (int k = 0; k < p.num; k++)
+    for (int d = 0; d < p.ndim; d++) geometry[n++] = p.strides[k][d] * (d == 0 && vectors ? kernel->vector : 1);
+  void* arguments[kMostOperands + 1];
+  alignas(16) char constants[kMostOperands][16];   // kernels take all 16 bytes
+  for (int k = 0; k < p.num; k++) {
+    if (p.constant_bytes[k]) memcpy(constants[k], p.operands[k], std::min(16, p.constant_bytes[k]));
+    arguments[k] = p.constant_bytes[k] ? static_cast<void*>(constants[k]) : const_cast<void**>(&p.operands[k]);
+  }
+  arguments[p.num] = geometry;
+  int64_t items = vectors ? std::max<int64_t>(1, total / kernel->vector) : total;
+  int threads = items >= 128 * 132 ? 256 : 128;
+  return run(variant, divided(items, static_cast<int64_t>(threads) * variant->times), threads, stream, arguments);
+}
+
+// Dims beyond those that a variant knows, one launch each.
+int walk_points(Kernel* kernel, int unit, void* stream, const RushlightLaunch& l) {
+  Points p;
+  p.num = l.num_operands;
+  p.ndim = std::min(std::max(l.ndim, 1), kSplitDims);
+  p.constant_bytes = l.constant_bytes;
+  int64_t outer = 1;
+  for (int d = p.ndim; d < l.ndim; d++) outer *= l.sizes[d];
+  for (int d = 0; d < p.ndim; d++) p.sizes[d] = d < l.ndim ? l.sizes[d] : 1;
+  for (int k = 0; k < p.num; k++)
+    for (int d = 0; d < p.ndim; d++) p.strides[k][d] = d < l.ndim ? l.strides[k * l.pitch + d] : 0;
+  for (int64_t flat = 0; flat < outer; flat++) {
+    int64_t rest = flat;
+    for (int k = 0; k < p.num; k++) p.operands[k] = l.operands[k];
+    for (int d = p.ndim; d < l.ndim; d++) {
+      int64_t at = rest % l.sizes[d];
+      rest /= l.sizes[d];
+      for (int k = 0; k < p.num; k++)
+        if (!l.constant_bytes[k]) p.operands[k] = static_cast<char*>(p.operands[k]) + at * l.strides[k * l.pitch + d];
+    }
+    if (int status = launch_points(kernel, unit, stream, p)) return status;
+  }
+  return RUSHLIGHT_OK;
+}
+
+// A pointwise kernel as a step of a plan: parameters n0, inner strides, outer strides.
+int launch_rows_of_points(Kernel* kernel, int unit, void* stream, const RushlightLaunch& l) {
+  Points p;
+  p.num = l.num_operands;
+  p.constant_bytes = l.constant_bytes;
+  p.sizes[0] = l.params[0], p.sizes[1] = l.end - l.begin;
+  bool joined = p.sizes[1] == 1;
+  for (int k = 0; k < p.num; k++) {
+    p.operands[k] = l.operands[k];
+    p.strides[k][0] = l.params[1 + k], p.strides[k][1] = l.params[1 + p.num + k];
+  }
+  if (!joined) {
+    joined = true;
+    for (int k = 0; k < p.num && joined; k++) joined = p.strides[k][1] == p.strides[k][0] * p.sizes[0];
+    if (joined) p.sizes[0] *= p.sizes[1];
+  }
+  p.ndim = joined ? 1 : 2;
+  return launch_points(kernel, unit, stream, p);
+}
+
+// Threads of a block that works on a row, by how long that is.
+int row_threads(const Kernel* kernel, const RushlightLaunch& l, int elements) {
+  int64_t length = kernel->row_param >= 0 && kernel->row_param < l.num_params ? l.params[kernel->row_param] : 256;
+  int64_t each = divided(std::max<int64_t>(1, length), elements);
+  return static_cast<int>(std::min<int64_t>(kernel->most_threads, std::max<int64_t>(32, std::bit_ceil(static_cast<uint64_t>(divided(each, 4))))));
+}
+
+// Whether rows start where vectors may: what multiplies them is whole vectors, and so are the operands' first elements.
+bool is_aligned(const Kernel* kernel, const RushlightLaunch& l) {
+  if (kernel->vector <= 1) return false;
+  for (int k = 0; k < l.num_operands; k++)
+    if (l.constant_bytes[k] || place(l.operands[k]) % 16) return false;
+  for (int number : kernel->multiples)
+    if (number >= l.num_params || l.params[number] % kernel->vector) return false;
+  return true;
+}
+
+int launch_nest(Kernel* kernel, int unit, void* stream, const RushlightLaunch& l) {
+  if (l.end <= l.begin) return RUSHLIGHT_OK;
+  void* arguments[kMostArguments];
+  void* operands[kMostArguments];
+  if (l.num_operands + l.num_params + 2 > kMostArguments) return snprintf(message, sizeof(message), "a kernel has too many arguments"), RUSHLIGHT_FAILED;
+  Variant* variant = find_variant(kernel, unit, is_aligned(kernel, l));
+  if (!variant) return RUSHLIGHT_PYTHON_ERROR;
+  int n = 0, status = RUSHLIGHT_OK;
+  for (int k = 0; k < l.num_operands; k++) {
+    operands[k] = l.operands[k];
+    if (l.constant_bytes[k]) {   // tables that came with the step: a copy on the stream, which the stream also ends
+      uint64_t at = 0;
+      status = done("constants", driver.allocate_async(&at, l.constant_bytes[k], stream));
+      if (!status) status = done("constants", driver.from_host(at, l.operands[k], l.constant_bytes[k], stream));
+      if (status) return status;
+      operands[k] = reinterpret_cast<void*>(at);
+    }
+    arguments[n++] = &operands[k];
+  }
+  for (int k = 0; k < l.num_params; k++) arguments[n++] = const_cast<int64_t*>(&l.params[k]);
+  int64_t begin = l.begin, end = l.end, extent = end - begin;
+  arguments[n++] = &begin;
+  arguments[n++] = &end;
+  if (kernel->form == kRows) {
+    status = run(variant, std::min<int64_t>(extent, INT32_MAX), row_threads(kernel, l, variant->elements), stream, arguments);
+  } else {
+    int threads = extent >= 256 * 132 ? 256 : extent >= 64 * 132 ? 128 : 64;
+    status = run(variant, std::min<int64_t>(divided(extent, threads), INT32_MAX), threads, stream, arguments);
+  }
+  for (int k = 0; k < l.num_operands; k++)
+    if (l.constant_bytes[k]) driver.free_async(place(operands[k]), stream);
+  return status;
+}
+
+int launch(void*, int unit, void* stream, const RushlightLaunch* what) {
+  if (int status = enter(unit)) return status;
+  auto* kernel = static_cast<Kernel*>(what->kernel);
+  if (kernel->form != kPoints) return launch_nest(kernel, unit, stream, *what);
+  if (what->num_operands > kMostOperands) return snprintf(message, sizeof(message), "a kernel has too many operands"), RUSHLIGHT_FAILED;
+  return what->ndim < 0 ? launch_rows_of_points(kernel, unit, stream, *what) : walk_points(kernel, unit, stream, *what);
+}
+
+// --- streams ------------------------------------------------------------------------------------------------------------
+
+int synchronize(void*, int unit, void* stream) {
+  int status = enter(unit);
+  return status ? status : done("synchronize", driver.synchronize(stream));
+}
+
+int new_stream(void*, int unit, int priority, void** stream) {
+  int status = enter(unit);
+  return status ? status : done("new_stream", driver.new_stream(stream, 1, priority));   // 1: it does not wait for the first queue
+}
+
+int record(void*, int unit, void* stream, void** event) {
+  if (int status = enter(unit)) return status;
+  if (int status = done("record", driver.new_event(event, 0))) return status;
+  return done("record", driver.record(*event, stream));
+}
+
+int wait(void*, int unit, void* stream, void* event) {
+  int status = enter(unit);
+  return status ? status : done("wait", driver.wait(stream, event, 0));
+}
+
+int finish(void*, int unit, void* event) {
+  int status = enter(unit);
+  return status ? status : done("finish", driver.finish(event));
+}
+
+int query(void*, int unit, void* event, int* reached) {
+  if (int status = enter(unit)) return status;
+  int code = driver.query(event);
+  *reached = code == 0;
+  return code == kNotReady ? RUSHLIGHT_OK : done("query", code);
+}
+
+int forget(void*, int unit, void* event) {
+  int status = enter(unit);
+  if (!status) driver.forget(event);
+  return RUSHLIGHT_OK;
+}
+
+int elapsed(void*, int unit, void* start, void* end, double* milliseconds) {
+  if (int status = enter(unit)) return status;
+  float found = 0;
+  int status = done("elapsed_time", driver.elapsed(&found, start, end));
+  *milliseconds = found;
+  return status;
+}
+
+const char* last_error(void*) { return message; }
+
+RushlightDevice table = {RUSHLIGHT_DEVICE_VERSION, 1, nullptr, allocate, release, copy, launch, synchronize, new_stream, record,
+                         wait, finish, query, forget, elapsed, copy_between, last_error};
+
+// --- what Python sets up --------------------------------------------------------------------------------------------------
+
+bool find_functions(void* library) {
+  struct { void** place; const char* name; } all[] = {
+#define FUNCTION(member, name) {reinterpret_cast<void**>(&driver.member), name}
+      FUNCTION(init, "cuInit"), FUNCTION(count, "cuDeviceGetCount"), FUNCTION(retain, "cuDevicePrimaryCtxRetain"), FUNCTION(set_current, "cuCtxSetCurrent"),
+      FUNCTION(allocate, "cuMemAlloc_v2"), FUNCTION(free, "cuMemFree_v2"), FUNCTION(from_host, "cuMemcpyHtoDAsync_v2"),
+      FUNCTION(to_host, "cuMemcpyDtoHAsync_v2"), FUNCTION(within, "cuMemcpyDtoDAsync_v2"), FUNCTION(between, "cuMemcpyPeerAsync"),
+      FUNCTION(launch, "cuLaunchKernel"), FUNCTION(allocate_async, "cuMemAllocAsync"), FUNCTION(free_async, "cuMemFreeAsync"),
+      FUNCTION(new_stream, "cuStreamCreateWithPriority"), FUNCTION(synchronize, "cuStreamSynchronize"), FUNCTION(new_event, "cuEventCreate"),
+      FUNCTION(record, "cuEventRecord"), FUNCTION(wait, "cuStreamWaitEvent"), FUNCTION(finish, "cuEventSynchronize"), FUNCTION(query, "cuEventQuery"),
+      FUNCTION(forget, "cuEventDestroy_v2"), FUNCTION(elapsed, "cuEventElapsedTime"), FUNCTION(error_name, "cuGetErrorName"),
+      FUNCTION(error_text, "cuGetErrorString")};
+#undef FUNCTION
+  for (auto& entry : all)
+    if (!(*entry.place = dlsym(library, entry.name))) return PyErr_Format(PyExc_RuntimeError, "cuda: the driver has no %s: it is too old", entry.name), false;
+  return true;
+}
+
+// cuda_open(path): (units, address of the table). OSError where there is no driver, RuntimeError where it does not start.
+PyObject* py_open(PyObject*, PyObject* path) {
+  const char* text = PyUnicode_AsUTF8(path);
+  if (!text) return nullptr;
+  if (!num_units) {
+    void* library = dlopen(text, RTLD_NOW | RTLD_GLOBAL);
+    if (!library) return PyErr_Format(PyExc_OSError, "cuda: no driver: %s", dlerror()), nullptr;
+    if (!find_functions(library)) return nullptr;
+    int found = 0;
+    if (int code = driver.init(0)) return failed("the driver does not start", code), PyErr_SetString(PyExc_RuntimeError, message), nullptr;
+    if (int code = driver.count(&found)) return failed("devices", code), PyErr_SetString(PyExc_RuntimeError, message), nullptr;
+    num_units = std::min(found, kMostUnits);
+  }
+  return Py_BuildValue("iN", num_units, PyLong_FromVoidPtr(&table));
+}
+
+// cuda_enter(unit): the unit's context becomes the thread's; its address.
+PyObject* py_enter(PyObject*, PyObject* number) {
+  int unit = static_cast<int>(PyLong_AsLong(number));
+  if (PyErr_Occurred()) return nullptr;
+  current = -1;
+  if (enter(unit)) return PyErr_SetString(PyExc_RuntimeError, message), nullptr;
+  return PyLong_FromVoidPtr(contexts[unit]);
+}
+
+bool read_numbers(PyObject* given, std::vector<int>& numbers) {
+  Ref items(PySequence_Fast(given, "cuda_kernel: expected numbers"));
+  if (!items) return false;
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.p); i++) numbers.push_back(static_cast<int>(PyLong_AsLong(PySequence_Fast_GET_ITEM(items.p, i))));
+  return !PyErr_Occurred();
+}
+
+// cuda_kernel(maker, form, vector, itemsizes, row_param, multiples, most_threads): the address of a kernel that stays.
+PyObject* py_kernel(PyObject*, PyObject* args) {
+  PyObject *maker, *itemsizes, *multiples;
+  int form, vector, row_param, most_threads;
+  if (!PyArg_ParseTuple(args, "OiiOiOi", &maker, &form, &vector, &itemsizes, &row_param, &multiples, &most_threads)) return nullptr;
+  auto* kernel = new Kernel{Py_NewRef(maker), form, vector, {}, row_param, {}, most_threads, {}};
+  if (!read_numbers(itemsizes, kernel->itemsizes) || !read_numbers(multiples, kernel->multiples)) return nullptr;
+  return PyLong_FromVoidPtr(kernel);
+}
+
+PyMethodDef functions[] = {
+    {"cuda_open", guarded<py_open>, METH_O, "cuda_open(path): how many units the driver has, and the address of their table"},
+    {"cuda_enter", guarded<py_enter>, METH_O, "cuda_enter(unit): make a unit's context this thread's; its address"},
+    {"cuda_kernel", guarded<py_kernel>, METH_VARARGS, "cuda_kernel(maker, form, vector, itemsizes, row_param, multiples, most_threads): a kernel's address"},
+    {}};
+
+}  // namespace
+
+int init_cuda(PyObject* module) { return PyModule_AddFunctions(module, functions); }
+
+}  // namespace rl

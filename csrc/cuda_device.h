@@ -1,0 +1,38 @@
+// CUDA kernels as the device's table launches them. rushlight/devices/cuda/kernels.py makes them.
+#pragma once
+#include <vector>
+
+#include "device.h"
+
+namespace rl {
+
+namespace cuda {
+
+using Handle = void*;
+
+enum Form { kPoints = 0, kRows = 1, kThreads = 2 };   // codegen/nvptx.py: what blocks and threads share
+
+struct Variant {
+  uint64_t key;
+  int unit;
+  Handle function;
+  int elements;     // of a row that a thread takes at once
+  int times;        // points, or vectors of them, that a thread of a pointwise kernel takes
+};
+
+struct Kernel {
+  PyObject* maker;                // variant(unit, key) -> (function, elements, times)
+  int form;
+  int vector;                     // elements in 16 bytes of the widest operand; 1 where a kernel has no form in vectors
+  std::vector<int> itemsizes;     // of operands
+  int row_param;                  // which parameter says how long rows are; -1: none
+  std::vector<int> multiples;     // parameters that must be whole vectors for the variant in vectors
+  int most_threads;
+  std::vector<Variant> variants;
+};
+
+}  // namespace cuda
+
+int init_cuda(PyObject* module);
+
+}  // namespace rl

@@ -1,0 +1,264 @@
+"""`torch.cuda` where there is a device: what the functions of this package do then.
+
+Enters: PyTorch's arguments. Leaves: answers of the driver, of the core's allocator and of its streams. `rushlight.cuda` asks here when
+`devices.cuda.find()` found a device, and refuses otherwise.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import _C, accelerator, devices, random
+from ..devices.cuda import find
+from ..loops.record import Record as _Record
+from ..torch_names.streams import Stream
+
+
+def _index(device: Any) -> int:
+    """The number of a unit that is meant by a device, a number, or None for the current one."""
+    if device is None:
+        return current_device()
+    if isinstance(device, int):
+        return device if device >= 0 else current_device()
+    chosen = _C.device(device)
+    if chosen.type != "cuda":
+        raise ValueError(f"cuda: expected a cuda device, got {device!r}")
+    return current_device() if chosen.index is None else chosen.index
+
+
+def unit_of(device: Any) -> Any:
+    """The unit that is meant."""
+    index = _index(device)
+    if not 0 <= index < find().device_count():
+        raise AssertionError(f"cuda: Invalid device id: there is no device {index}, the last is {find().device_count() - 1}")
+    return _C.device("cuda", index)
+
+
+def init() -> None:
+    """CUDA starts when it is first used."""
+
+
+_lazy_init = init
+
+
+def current_device() -> int:
+    """This thread's current unit."""
+    return _C.current_unit("cuda")
+
+
+def set_device(device: Any) -> None:
+    """Make a unit this thread's current one; a negative number changes nothing."""
+    if not isinstance(device, int) or device >= 0:
+        devices.set_unit(unit_of(device))
+
+
+def synchronize(device: Any = None) -> None:
+    """Wait for all streams of a unit; then raise what checks on the device found."""
+    _C.synchronize(unit_of(device))
+
+
+# --- streams --------------------------------------------------------------------------------------------------------------
+
+
+def current_stream(device: Any = None) -> Stream:
+    """This thread's current stream on a unit."""
+    return accelerator.current_stream(unit_of(device))
+
+
+def default_stream(device: Any = None) -> Stream:
+    """A unit's first queue."""
+    return Stream(unit_of(device), stream_id=0)
+
+
+def set_stream(stream: Stream | None) -> None:
+    """Make a stream this thread's current one; None changes nothing."""
+    if stream is not None:
+        accelerator.set_stream(stream)
+
+
+# --- what units are ---------------------------------------------------------------------------------------------------------
+
+
+class DeviceProperties(_Record):
+    """What a unit is and how large it is."""
+
+    name: str
+    major: int
+    minor: int
+    total_memory: int
+    multi_processor_count: int
+    warp_size: int
+    max_threads_per_multi_processor: int
+    max_threads_per_block: int
+    shared_memory_per_block: int
+    shared_memory_per_block_optin: int
+    shared_memory_per_multiprocessor: int
+    regs_per_multiprocessor: int
+    L2_cache_size: int
+    is_integrated: int
+    is_multi_gpu_board: int
+    clock_rate: int
+    memory_clock_rate: int
+    memory_bus_width: int
+    pci_bus_id: int
+    pci_device_id: int
+    pci_domain_id: int
+    gcnArchName: str  # noqa: N815 - PyTorch's name
+
+
+def get_device_properties(device: Any = None) -> DeviceProperties:
+    """What a unit is."""
+    unit, driver = unit_of(device).index, find().driver
+    own = {"name": driver.name(unit), "total_memory": driver.total_memory(unit), "gcnArchName": driver.name(unit)}
+    return DeviceProperties(*[own[field] if field in own else driver.attribute(unit, field) for field in DeviceProperties.fields])
+
+
+def get_device_name(device: Any = None) -> str:
+    """What a unit is called."""
+    return find().driver.name(unit_of(device).index)
+
+
+def get_device_capability(device: Any = None) -> tuple[int, int]:
+    """The unit's major and minor number of instructions."""
+    unit, driver = unit_of(device).index, find().driver
+    return driver.attribute(unit, "major"), driver.attribute(unit, "minor")
+
+
+def is_bf16_supported(including_emulation: bool = True) -> bool:
+    """Whether the current device computes in bfloat16."""
+    return including_emulation or get_device_capability()[0] >= 8
+
+
+def is_tf32_supported() -> bool:
+    """Whether the current device computes in TF32."""
+    return get_device_capability()[0] >= 8
+
+
+def get_arch_list() -> list[str]:
+    """Kernels are made for the unit at hand."""
+    return ["sm_{}{}".format(*get_device_capability())]
+
+
+def can_device_access_peer(device: Any, peer_device: Any) -> bool:
+    """Copies from unit to unit go through the driver, so a unit never reads another's memory."""
+    unit_of(device), unit_of(peer_device)
+    return False
+
+
+# --- memory -----------------------------------------------------------------------------------------------------------------
+
+
+def mem_get_info(device: Any = None) -> tuple[int, int]:
+    """Bytes free and bytes in all on a unit."""
+    return find().memory_info(unit_of(device).index)
+
+
+def memory_stats(device: Any = None) -> dict[str, Any]:
+    """What the caching allocator holds."""
+    return devices.memory_stats(unit_of(device))
+
+
+def memory_stats_as_nested_dict(device: Any = None) -> dict[str, Any]:
+    """The same, nested."""
+    nested: dict[str, Any] = {}
+    for name, value in memory_stats(device).items():
+        at, (*outer, last) = nested, name.split(".")
+        for part in outer:
+            at = at.setdefault(part, {})
+        at[last] = value
+    return nested
+
+
+def memory_allocated(device: Any = None) -> int:
+    """Bytes that tensors use."""
+    return memory_stats(device)["allocated_bytes.all.current"]
+
+
+def max_memory_allocated(device: Any = None) -> int:
+    """The most bytes that tensors used."""
+    return memory_stats(device)["allocated_bytes.all.peak"]
+
+
+def memory_reserved(device: Any = None) -> int:
+    """Bytes held from the device."""
+    return memory_stats(device)["reserved_bytes.all.current"]
+
+
+def max_memory_reserved(device: Any = None) -> int:
+    """The most bytes held from the device."""
+    return memory_stats(device)["reserved_bytes.all.peak"]
+
+
+memory_cached, max_memory_cached = memory_reserved, max_memory_reserved
+
+
+def reset_peak_memory_stats(device: Any = None) -> None:
+    """Peaks start anew from what is in use now."""
+    devices.reset_peak_memory_stats(unit_of(device))
+
+
+reset_max_memory_allocated = reset_max_memory_cached = reset_peak_memory_stats
+
+
+def empty_cache() -> None:
+    """Give memory that no tensor uses back to the driver."""
+    for index in range(find().device_count()):
+        devices.empty_cache(_C.device("cuda", index))
+
+
+def get_allocator_backend() -> str:
+    """Which allocator serves."""
+    return "native"
+
+
+def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
+    """What the caching allocator holds, a line each."""
+    unit = unit_of(device)
+    stats = memory_stats(unit)
+    chosen = [name for name in stats if not abbreviated or "bytes" in name]
+    return "\n".join([f"memory of {unit}", *[f"  {name:<36} {stats[name]:>20,}" for name in chosen]])
+
+
+# --- random numbers: the host's generator draws them for the device too --------------------------------------------------------
+
+
+def manual_seed(seed: int) -> None:
+    """Seed the generator that numbers on the device come from: the host's."""
+    random.manual_seed(int(seed))
+
+
+manual_seed_all = manual_seed
+
+
+def seed() -> None:
+    """Seed it by chance."""
+    random.seed()
+
+
+seed_all = seed
+
+
+def initial_seed() -> int:
+    """What it was seeded with."""
+    return random.initial_seed()
+
+
+def get_rng_state(device: Any = "cuda") -> Any:
+    """Its state."""
+    return random.get_rng_state()
+
+
+def set_rng_state(new_state: Any, device: Any = "cuda") -> None:
+    """Restore its state."""
+    random.set_rng_state(new_state)
+
+
+def get_rng_state_all() -> list[Any]:
+    """Its state, for each unit."""
+    return [get_rng_state() for _ in range(find().device_count())]
+
+
+def set_rng_state_all(new_states: Any) -> None:
+    """Restore its state."""
+    for state in new_states:
+        set_rng_state(state)

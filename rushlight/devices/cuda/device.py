@@ -1,0 +1,46 @@
+"""The CUDA device: NVIDIA's units through the core's table, with kernels generated as PTX.
+
+Enters: the driver. Leaves: `CudaDevice`, which `devices.base` registers when CUDA is first asked for. Library functions it has of its own are in
+`libraries.py`; others run on the host and say so (RUSHLIGHT_SHOW=fallback).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..base import Device
+from .driver import Driver
+from .kernels import Kernel, load
+
+
+class CudaDevice(Device):
+    """All CUDA units of this machine."""
+
+    name = "cuda"
+    accelerator = True
+    streams = True
+
+    def __init__(self, driver: Driver) -> None:
+        self.driver = driver
+        self.kernels: list[Kernel] = []
+
+    def native(self) -> int:
+        return self.driver.table
+
+    def load(self, nest: Any) -> int:
+        address, kernel = load(nest, self.driver)
+        self.kernels.append(kernel)
+        return address
+
+    def device_count(self) -> int:
+        return self.driver.units
+
+    def memory_info(self, index: int) -> tuple[int, int]:
+        """Bytes free and bytes in all on a unit."""
+        return self.driver.memory_info(index)
+
+    def implementation(self, op: str) -> Callable | None:
+        from . import libraries
+
+        return libraries.function(op)

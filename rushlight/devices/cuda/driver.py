@@ -1,0 +1,98 @@
+"""NVIDIA's driver as far as set-up needs it: what units there are, their names and limits, and modules made of PTX.
+
+Enters: the driver's library, opened when CUDA is first asked for. Leaves: `Driver`. What runs often (memory, copies, launches, events) goes
+through the core's table (csrc/cuda_device.cpp) instead. Refuses: with the driver's own words.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+
+from ... import _C
+from ...base import environment
+
+# Attributes of a unit, by their numbers in the driver's interface.
+ATTRIBUTES = {
+    "max_threads_per_block": 1, "shared_memory_per_block": 8, "warp_size": 10, "regs_per_block": 12, "clock_rate": 13,
+    "multi_processor_count": 16, "is_integrated": 18, "pci_bus_id": 33, "pci_device_id": 34, "memory_clock_rate": 36,
+    "memory_bus_width": 37, "L2_cache_size": 38, "max_threads_per_multi_processor": 39, "pci_domain_id": 50, "major": 75, "minor": 76,
+    "shared_memory_per_multiprocessor": 81, "regs_per_multiprocessor": 82, "is_multi_gpu_board": 84, "shared_memory_per_block_optin": 97,
+}  # fmt: skip
+ERROR_LOG, ERROR_LOG_BYTES = 5, 6     # options of loading a module
+
+
+def library_path() -> str:
+    """Where the driver is: what RUSHLIGHT_CUDA_DRIVER says, or where the system looks for libraries."""
+    return environment.get("RUSHLIGHT_CUDA_DRIVER")
+
+
+class Driver:
+    """The driver of this machine."""
+
+    def __init__(self) -> None:
+        path = library_path()
+        self.units, self.table = _C.cuda_open(path)
+        self.library = ctypes.CDLL(path)
+        self.modules: list[ctypes.c_void_p] = []    # kept as long as the process
+
+    def call(self, name: str, *args: object) -> None:
+        """Call a function of the driver; raises what it answers."""
+        code = getattr(self.library, name)(*args)
+        if code:
+            text = ctypes.c_char_p()
+            self.library.cuGetErrorString(code, ctypes.byref(text))
+            raise RuntimeError(f"cuda: {name} failed: {(text.value or b'unknown error').decode()} ({code})")
+
+    def attribute(self, unit: int, name: str) -> int:
+        """A limit or property of a unit, a number."""
+        value = ctypes.c_int()
+        self.call("cuDeviceGetAttribute", ctypes.byref(value), ATTRIBUTES[name], unit)
+        return value.value
+
+    def name(self, unit: int) -> str:
+        """What the unit is called."""
+        text = ctypes.create_string_buffer(256)
+        self.call("cuDeviceGetName", text, 256, unit)
+        return text.value.decode()
+
+    def total_memory(self, unit: int) -> int:
+        """Bytes of memory on the unit."""
+        size = ctypes.c_size_t()
+        self.call("cuDeviceTotalMem_v2", ctypes.byref(size), unit)
+        return size.value
+
+    def memory_info(self, unit: int) -> tuple[int, int]:
+        """Bytes free and bytes in all."""
+        _C.cuda_enter(unit)
+        free, total = ctypes.c_size_t(), ctypes.c_size_t()
+        self.call("cuMemGetInfo_v2", ctypes.byref(free), ctypes.byref(total))
+        return free.value, total.value
+
+    def uuid(self, unit: int) -> bytes:
+        """16 bytes that name the unit."""
+        text = ctypes.create_string_buffer(16)
+        self.call("cuDeviceGetUuid", text, unit)
+        return text.raw
+
+    def version(self) -> int:
+        """The newest CUDA that the driver knows, such as 13000."""
+        value = ctypes.c_int()
+        self.call("cuDriverGetVersion", ctypes.byref(value))
+        return value.value
+
+    def function(self, ptx: str, unit: int) -> int:
+        """The kernel of a PTX text, compiled for a unit by the driver, which keeps what it compiled on disk."""
+        _C.cuda_enter(unit)
+        module, function = ctypes.c_void_p(), ctypes.c_void_p()
+        log = ctypes.create_string_buffer(8192)
+        options = (ctypes.c_int * 2)(ERROR_LOG, ERROR_LOG_BYTES)
+        values = (ctypes.c_void_p * 2)(ctypes.addressof(log), len(log))
+        try:
+            self.call("cuModuleLoadDataEx", ctypes.byref(module), ptx.encode(), 2, options, values)
+        except RuntimeError as error:
+            raise RuntimeError(f"{error}: {log.value.decode(errors='replace')}") from None
+        name = re.search(r"\.entry\s+([\w$]+)", ptx).group(1)
+        self.call("cuModuleGetFunction", ctypes.byref(function), module, name.encode())
+        self.modules.append(module)
+        return function.value

@@ -1,0 +1,66 @@
+"""Kernels of the CUDA device: nests as the core launches them, one variant for each class of geometry, made when a launch first needs it.
+
+Enters: a nest. Leaves: the address of a kernel of the core's (csrc/cuda_device.h), which asks `variant` here for the functions behind it.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ... import _C, codegen
+from ...base.show import show, shown_words
+from ...codegen.nvptx import POINTS, ROWS, sharing
+from ...codegen.nvptx_points import PointClass, vector_length
+from ...codegen.primitives import SIZE
+from ...loops.expr import const
+from ...loops.nest import For, Nest, Reduce
+from .driver import Driver
+
+FORMS = {POINTS: 0, ROWS: 1}
+MOST_THREADS = 512
+ZERO = const(0, "i64")
+
+
+class Kernel:
+    """One nest; the core holds it and asks for variants of it."""
+
+    def __init__(self, nest: Nest, driver: Driver) -> None:
+        if not re.fullmatch(r"\w+", nest.name):
+            nest = Nest(re.sub(r"\W", "_", nest.name), nest.operands, nest.params, nest.loop, nest.point)
+        self.nest, self.driver = nest, driver
+        self.form = sharing(nest)
+
+    def variant(self, unit: int, key: int) -> tuple[int, int, int]:
+        """(function, elements of a row a thread takes at once, points or vectors it takes) of a class of geometry."""
+        words = shown_words()
+        if "loops" in words:
+            show("loops", self.nest.name, str(self.nest))
+        times = 1
+        if self.form == POINTS:
+            ptx, times = codegen.emit_point_ptx(self.nest, self.point_class(key))
+        else:
+            ptx = codegen.emit_ptx(self.nest)
+        if "asm" in words:
+            show("asm", self.nest.name, ptx)
+        return self.driver.function(ptx, unit), 1, times
+
+    def point_class(self, key: int) -> PointClass:
+        """What the core's key of a pointwise launch says."""
+        kinds = tuple([key >> 6 + 2 * k & 3 for k in range(len(self.nest.operands))])
+        return PointClass(key & 15, kinds, bool(key & 32), bool(key & 16))
+
+    def row_param(self) -> int:
+        """Which parameter says how long a row is; -1 where none does."""
+        for s in self.nest.loop.body:
+            if isinstance(s, (For, Reduce)) and s.start is ZERO and s.stop.op == "var" and s.stop.attr in self.nest.params:
+                return self.nest.params.index(s.stop.attr)
+        return -1
+
+
+def load(nest: Nest, driver: Driver) -> tuple[int, Kernel]:
+    """The core's kernel of a nest, and what makes its variants."""
+    kernel = Kernel(nest, driver)
+    form = FORMS.get(kernel.form, 2)
+    sizes = [SIZE[o.code] for o in kernel.nest.operands]
+    vector = vector_length(kernel.nest) if kernel.form == POINTS else 1
+    return _C.cuda_kernel(kernel, form, vector, sizes, kernel.row_param(), (), MOST_THREADS), kernel

@@ -1,0 +1,81 @@
+/* A driver without a device behind it: memory is the host's, work is done when it is asked for, kernels are counted and not run.
+ * It checks what can be checked without one: the order of calls, contexts, grids, and what comes back from memory. */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int units = 2;
+static __thread int current = -1;
+static long counts[8];      /* allocations, frees, copies, launches, modules, events made, events destroyed, streams */
+static size_t limit = (size_t)1 << 30, used = 0;
+static char last_ptx[1 << 20];
+static unsigned last_grid[2];
+
+long simulated_count(int which) { return counts[which]; }
+unsigned simulated_grid(int which) { return last_grid[which]; }
+const char* simulated_ptx(void) { return last_ptx; }
+
+int cuInit(unsigned flags) { return flags ? 1 : 0; }
+int cuDeviceGetCount(int* n) { return *n = units, 0; }
+int cuDriverGetVersion(int* v) { return *v = 13000, 0; }
+int cuDeviceGetName(char* text, int n, int unit) { return snprintf(text, n, "Simulated %d", unit), 0; }
+int cuDeviceGetUuid(char* text, int unit) { return memset(text, unit, 16), 0; }
+int cuDeviceTotalMem_v2(size_t* n, int unit) { return *n = limit, unit >= units; }
+int cuDeviceGetAttribute(int* v, int which, int unit) { return *v = which == 75 ? 9 : which == 76 ? 0 : which == 16 ? 132 : 1024, unit >= units; }
+int cuDevicePrimaryCtxRetain(void** c, int unit) { return *c = (void*)(intptr_t)(unit + 1), unit >= units; }
+int cuCtxSetCurrent(void* c) { return current = (int)(intptr_t)c - 1, 0; }
+int cuMemGetInfo_v2(size_t* free_, size_t* all) { return *all = limit, *free_ = limit - used, current < 0 ? 201 : 0; }
+
+int cuMemAlloc_v2(uint64_t* at, size_t n) {
+  if (current < 0) return 201;
+  if (used + n > limit) return 2;
+  size_t* block = aligned_alloc(512, (n + 1023) / 512 * 512);
+  *block = n;
+  used += n, counts[0]++;
+  return *at = (uint64_t)block + 512, 0;
+}
+int cuMemFree_v2(uint64_t at) {
+  size_t* block = (size_t*)(at - 512);
+  used -= *block, counts[1]++;
+  return free(block), 0;
+}
+int cuMemAllocAsync(uint64_t* at, size_t n, void* s) { return (void)s, cuMemAlloc_v2(at, n); }
+int cuMemFreeAsync(uint64_t at, void* s) { return (void)s, cuMemFree_v2(at); }
+static int move(uint64_t to, uint64_t from, size_t n) {
+  if (current < 0) return 201;
+  counts[2]++;
+  return memmove((void*)to, (const void*)from, n), 0;
+}
+int cuMemcpyHtoDAsync_v2(uint64_t to, const void* from, size_t n, void* s) { return (void)s, move(to, (uint64_t)from, n); }
+int cuMemcpyDtoHAsync_v2(void* to, uint64_t from, size_t n, void* s) { return (void)s, move((uint64_t)to, from, n); }
+int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t n, void* s) { return (void)s, move(to, from, n); }
+int cuMemcpyPeerAsync(uint64_t to, void* c, uint64_t from, void* d, size_t n, void* s) { return (void)c, (void)d, (void)s, move(to, from, n); }
+
+int cuModuleLoadDataEx(void** m, const char* ptx, unsigned n, int* options, void** values) {
+  (void)n, (void)options;
+  if (current < 0) return 201;
+  if (!strstr(ptx, ".entry")) return snprintf(values[0], 64, "no entry"), 218;
+  strncpy(last_ptx, ptx, sizeof(last_ptx) - 1);
+  return *m = (void*)++counts[4], 0;
+}
+int cuModuleGetFunction(void** f, void* m, const char* name) { return *f = m, strstr(last_ptx, name) ? 0 : 500; }
+int cuLaunchKernel(void* f, unsigned x, unsigned y, unsigned z, unsigned tx, unsigned ty, unsigned tz, unsigned shared, void* s, void** args, void** extra) {
+  (void)f, (void)shared, (void)s, (void)extra;
+  if (current < 0) return 201;
+  if (!x || !y || !z || !tx || tx > 1024 || ty != 1 || tz != 1 || !args) return 1;
+  last_grid[0] = x, last_grid[1] = tx;
+  return counts[3]++, 0;
+}
+
+int cuStreamCreateWithPriority(void** s, unsigned flags, int priority) { return (void)flags, (void)priority, *s = (void*)(++counts[7] + 100), 0; }
+int cuStreamSynchronize(void* s) { return (void)s, current < 0 ? 201 : 0; }
+int cuEventCreate(void** e, unsigned flags) { return (void)flags, *e = (void*)(++counts[5]), 0; }
+int cuEventRecord(void* e, void* s) { return (void)e, (void)s, 0; }
+int cuStreamWaitEvent(void* s, void* e, unsigned flags) { return (void)s, (void)e, (void)flags, 0; }
+int cuEventSynchronize(void* e) { return (void)e, 0; }
+int cuEventQuery(void* e) { return (void)e, 0; }
+int cuEventDestroy_v2(void* e) { return (void)e, counts[6]++, 0; }
+int cuEventElapsedTime(float* ms, void* a, void* b) { return *ms = (float)((intptr_t)b - (intptr_t)a), 0; }
+int cuGetErrorName(int code, const char** text) { return *text = code == 2 ? "CUDA_ERROR_OUT_OF_MEMORY" : "CUDA_ERROR", 0; }
+int cuGetErrorString(int code, const char** text) { return *text = code == 2 ? "out of memory" : "simulated", 0; }

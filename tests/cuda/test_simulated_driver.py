@@ -1,0 +1,131 @@
+"""The CUDA device on a driver without a device behind it: what goes to the driver, and what its answers become. One process each."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+CC = shutil.which("cc") or shutil.which("gcc")
+pytestmark = pytest.mark.skipif(CC is None or sys.platform != "linux", reason="needs a C compiler")
+
+
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory):
+    path = tmp_path_factory.mktemp("driver") / "libsimulated.so"
+    subprocess.run([CC, "-shared", "-fPIC", "-O1", "-o", str(path), str(HERE / "simulated_driver.c")], check=True)
+    return path
+
+
+def run(driver, program: str) -> str:
+    head = (
+        "import ctypes, warnings\nimport rushlight as rl\nF = rl.nn.functional\nwarnings.simplefilter('error')\n"
+        f"sim = ctypes.CDLL({str(driver)!r})\nsim.simulated_count.restype = ctypes.c_long\nsim.simulated_ptx.restype = ctypes.c_char_p\n"
+        "ALLOCATIONS, FREES, COPIES, LAUNCHES, MODULES, MADE, DESTROYED, STREAMS = range(8)\ncount = sim.simulated_count\n"
+    )
+    environment = {**os.environ, "RUSHLIGHT_CUDA_DRIVER": str(driver)}
+    done = subprocess.run([sys.executable, "-c", head + program], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_questions(driver):
+    run(driver, """
+assert rl.accelerator.is_available() and rl.cuda.is_available() and rl.cuda.device_count() == 2
+assert rl.cuda.get_device_name(1) == "Simulated 1" and rl.cuda.get_device_capability() == (9, 0)
+assert rl.cuda.get_device_properties().multi_processor_count == 132
+assert rl.cuda.current_device() == 0
+with rl.cuda.device(1):
+    assert rl.cuda.current_device() == 1 and rl.empty(2, device="cuda").device.index == 1
+assert rl.cuda.current_device() == 0
+try:
+    rl.empty(1, device="cuda:2")
+except RuntimeError as error:
+    assert "2 units" in str(error)
+else:
+    raise SystemExit("cuda:2 must not exist")
+""")
+
+
+def test_copies_come_back(driver):
+    run(driver, """
+x = rl.arange(24.0).reshape(2, 3, 4)
+y = x.cuda()
+assert y.is_cuda and str(y.device) == "cuda:0" and (y.cpu() == x).all() and (x.to("cuda:1").to("cuda:0").cpu() == x).all()
+assert "device='cuda:0'" in repr(rl.zeros(2).cuda())
+""")
+
+
+def test_memory_is_kept_and_given_back(driver):
+    run(driver, """
+x = [rl.empty(1000, device="cuda") for _ in range(10)]
+assert count(ALLOCATIONS) == 1 and rl.cuda.memory_allocated() >= 40000 and rl.cuda.memory_reserved() == 2 << 20
+del x
+assert rl.cuda.memory_allocated() == 0
+rl.cuda.empty_cache()
+assert count(FREES) == 1 and rl.cuda.memory_reserved() == 0
+try:
+    rl.empty(1 << 40, dtype=rl.uint8, device="cuda")
+except rl.OutOfMemoryError as error:
+    assert "out of memory" in str(error)
+rl.empty(10, device="cuda")
+""")
+
+
+def test_kernels_have_variants_by_geometry(driver):
+    run(driver, """
+x = rl.empty(64, 128, device="cuda")
+x + x
+assert count(MODULES) == 1 and count(LAUNCHES) == 1 and b"ld.global.v4" in sim.simulated_ptx()
+rl.empty(32, 64, device="cuda") + rl.empty(32, 64, device="cuda")
+assert count(MODULES) == 1 and count(LAUNCHES) == 2
+x.t() + rl.empty(128, 64, device="cuda")
+assert count(MODULES) >= 2
+x + 1
+x[:, :127] + x[:, :127]
+x[0] + x
+rl.empty(4, 2, 3, 2, 2, 2, 2, 2, device="cuda")[..., :1].transpose(0, 1) + 1
+""")
+
+
+def test_streams_and_events(driver):
+    run(driver, """
+x = rl.empty(1000, device="cuda")
+side, start, end = rl.cuda.Stream(), rl.cuda.Event(enable_timing=True), rl.cuda.Event(enable_timing=True)
+start.record()
+side.wait_stream(rl.cuda.current_stream())
+with rl.cuda.stream(side):
+    assert rl.cuda.current_stream() == side
+    y = x + 1
+    x.record_stream(side)
+end.record(side)
+end.synchronize()
+assert end.query() and start.elapsed_time(end) > 0 and side.query()
+del x, y, start, end
+rl.cuda.synchronize()
+""")
+
+
+def test_what_runs_on_the_host_is_said(driver):
+    run(driver, """
+warnings.simplefilter("always")
+with warnings.catch_warnings(record=True) as told:
+    rl.empty(100, device="cuda").sort()
+assert "sort: device 'cuda' has no implementation" in str(told[0].message)
+""")
+
+
+def test_a_model_runs_through(driver):
+    run(driver, """
+for make in (lambda p: rl.optim.SGD(p, lr=0.1, momentum=0.9), rl.optim.AdamW):
+    net = rl.nn.Sequential(rl.nn.Linear(8, 16), rl.nn.GELU(), rl.nn.LayerNorm(16), rl.nn.Linear(16, 4)).cuda()
+    optimizer = make(net.parameters())
+    F.cross_entropy(net(rl.randn(32, 8).cuda()), rl.zeros(32, dtype=rl.int64).cuda()).backward()
+    optimizer.step()
+    optimizer.zero_grad()
+""")
