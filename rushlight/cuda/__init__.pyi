@@ -224,7 +224,6 @@ from rushlight.base.refusals import names_of as names_of
 from . import nccl as nccl
 from . import no_device as no_device
 from . import nvtx as nvtx
-from rushlight.cuda.no_device import on_device as on_device
 def power_draw(*args: Any, **kwargs: Any) -> Any: ...
 from . import profiler as profiler
 from . import random as random

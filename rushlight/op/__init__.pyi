@@ -32,6 +32,8 @@ from . import blocks as blocks
 from . import butterflies as butterflies
 from . import composite as composite
 from . import convolve as convolve
+from . import convolve_tiles as convolve_tiles
+from . import convolve_walk as convolve_walk
 from . import definition as definition
 definitions: Any
 from . import extern as extern
