@@ -111,6 +111,7 @@ def test_a_long_wait_is_announced(capfd: pytest.CaptureFixture[str], monkeypatch
     import time
 
     monkeypatch.setenv("RUSHLIGHT_NOTICE", "0.05")
+    monkeypatch.setattr(notice.waiting_for, "added_up", True)
     with notice.waiting_for("compiling the kernel slow"):
         time.sleep(0.5)
     lines = capfd.readouterr().err.splitlines()
@@ -124,6 +125,38 @@ def test_a_long_wait_is_announced(capfd: pytest.CaptureFixture[str], monkeypatch
     monkeypatch.setenv("RUSHLIGHT_NOTICE", "soon")
     with pytest.warns(RuntimeWarning, match="expected a number of seconds, got 'soon'"):
         assert notice.patience() == 2
+
+
+def test_short_waits_are_announced_once_they_add_up(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A first epoch of a hundred kernels, none of them slow, was seconds of silence."""
+    import time
+
+    monkeypatch.setenv("RUSHLIGHT_NOTICE", "0.5")
+    monkeypatch.setattr(notice.waiting_for, "added_up", False)
+    monkeypatch.setattr(notice.waiting_for, "unsaid", 0.4)
+    for _ in range(3):
+        with notice.waiting_for("compiling the kernel short"):
+            time.sleep(0.15)
+    lines = capfd.readouterr().err.splitlines()
+    assert len(lines) == 1 and "kernels that are used for the first time" in lines[0], lines
+
+
+def test_warnings_show_the_line_of_the_program(tmp_path: Path) -> None:
+    done = run("""
+        import rushlight as rl
+        x = rl.zeros(3, 1, requires_grad=True)
+        def loss():
+            return rl.nn.functional.mse_loss(x, rl.zeros(3))    # mse
+        loss()
+        rl.nn.MSELoss()(x, rl.zeros(3))                         # module
+        heads = rl.nn.MultiheadAttention(4, 1, batch_first=True)
+        y = rl.zeros(1, 2, 4)
+        heads(y, y, y, key_padding_mask=rl.zeros(1, 2) > 0, attn_mask=rl.zeros(2, 2))   # masks
+    """, tmp_path)
+    lines = [line.rsplit("#", 1)[-1].strip() for line in done.stderr.splitlines() if "#" in line]
+    assert lines == ["mse", "module", "masks"], done.stderr
 
 
 def test_compiling_a_kernel_is_announced(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ VARIABLES = {variable.name: variable for variable in (
     Variable("RUSHLIGHT_SHOW", OURS, "layers that print themselves to stderr, separated by commas", "", ("dispatch", "graph", "lowered", "schedule", "loops", "llvm", "asm", "fallback")),
     Variable("RUSHLIGHT_CUDA_DRIVER", OURS, "the library of NVIDIA's driver, where the system does not find it", "libcuda.so.1"),
     Variable("RUSHLIGHT_TRACEBACK", OURS, "`full` keeps Rushlight's own frames in the traceback of an error that ends the program", "short", ("short", "full")),
-    Variable("RUSHLIGHT_NOTICE", OURS, "seconds after which a kernel still being compiled says so on stderr; `0` for never", "2"),
+    Variable("RUSHLIGHT_NOTICE", OURS, "seconds after which a kernel still being compiled, or many small ones together, say so on stderr; `0` for never", "2"),
     Variable("FX_GRAPH_SHOW_META", PYTORCH, "`1` prints the metadata of nodes with the code of a graph", "0", ("0", "1")),
     Variable("FX_GRAPH_SHOW_STRIDE", PYTORCH, "`1` prints strides with the code of a graph", "0", ("0", "1")),
     Variable("FX_GRAPH_SHOW_DEVICE", PYTORCH, "`1` prints devices with the code of a graph", "0", ("0", "1")),

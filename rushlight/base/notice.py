@@ -1,7 +1,7 @@
 """A line on stderr when the program waits: what is being done, once it has taken longer than the user expects.
 
 Enters: words, and a block. Leaves: the block's result; and where it takes longer than RUSHLIGHT_NOTICE seconds, one line while
-it runs and one with the whole time at its end. Costs a waiting thread, so it is for work of milliseconds and more.
+it runs and one with the whole time at its end. Many short waits that add up to as much say so once. Costs a waiting thread, so it is for work of milliseconds and more.
 """
 
 from __future__ import annotations
@@ -28,6 +28,9 @@ def patience() -> float:
 class waiting_for:  # noqa: N801 - reads as a sentence: with waiting_for("kernel add")
     """`with waiting_for("compiling add"):` around work that is quick as a rule."""
 
+    unsaid = 0.0        # seconds of waits too short to be spoken of, in this process
+    added_up = False    # and whether their sum was
+
     def __init__(self, what: str) -> None:
         self.what = what
 
@@ -43,8 +46,15 @@ class waiting_for:  # noqa: N801 - reads as a sentence: with waiting_for("kernel
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if self.timer is not None:
             self.timer.cancel()
+        taken = time.perf_counter() - self.start
+        if self.timer is not None and not self.said and not waiting_for.added_up:
+            waiting_for.unsaid += taken
+            if waiting_for.unsaid > self.timer.interval:
+                waiting_for.added_up = True
+                self.print(f"compiling kernels that are used for the first time, {waiting_for.unsaid:.0f} s so far; "
+                           "they are kept for later runs")
         if self.said:
-            self.print(f"{self.what}: {'done' if error is None else 'failed'} after {time.perf_counter() - self.start:.1f} s")
+            self.print(f"{self.what}: {'done' if error is None else 'failed'} after {taken:.1f} s")
 
     def say(self) -> None:
         self.said = True

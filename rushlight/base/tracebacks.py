@@ -39,6 +39,14 @@ def hidden(trace: TracebackType | None) -> tuple[TracebackType | None, int]:
     return shown, ours if kept else 0
 
 
+def users_level() -> int:
+    """What `warnings.warn` needs as its stacklevel to show the program's line, whatever lies between of ours."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_folder):
+        level, frame = level + 1, frame.f_back
+    return level
+
+
 def chain(error: BaseException | None) -> list[BaseException]:
     """An exception with those that led to it."""
     found: list[BaseException] = []

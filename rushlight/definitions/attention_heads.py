@@ -15,6 +15,7 @@ from typing import Any
 from rushlight.base.assertions import sym_sqrt
 
 from .. import _C
+from ..base.tracebacks import users_level
 from ..op import Composite, find_op
 
 
@@ -55,7 +56,7 @@ class MultiHeadAttentionForward(Composite):
         if is_causal and attn_mask is None:
             raise RuntimeError("multi_head_attention_forward: is_causal is a hint about attn_mask and needs one. Pass attn_mask as well.")
         if attn_mask is not None and key_padding_mask is not None and attn_mask.dtype is not key_padding_mask.dtype:
-            warnings.warn("key_padding_mask and attn_mask of different dtypes are deprecated: give both one.", stacklevel=2)
+            warnings.warn("key_padding_mask and attn_mask of different dtypes are deprecated: give both one.", stacklevel=users_level())
         padding = added_mask("key_padding_mask", key_padding_mask, query.dtype)
         use_hint = is_causal and padding is None and not need_weights
         mask = None if use_hint else added_mask("attn_mask", attn_mask, query.dtype)

@@ -11,6 +11,7 @@ import warnings
 from typing import Any
 
 from .. import _C
+from ..base.tracebacks import users_level
 from ..dispatch import modes
 from ..op import Composite, Extern, find_op
 from ..op.extern import Spec
@@ -145,7 +146,7 @@ class Dropout1d(Composite):
             message = f"{self.name}: Expected {self.dims[0]}D or {self.dims[1]}D input, but received a {input.ndim}D input."
             if self.refuses:
                 raise RuntimeError(message)
-            warnings.warn(message + " Other ranks are deprecated; dropout takes them.", UserWarning, stacklevel=3)
+            warnings.warn(message + " Other ranks are deprecated; dropout takes them.", UserWarning, stacklevel=users_level())
         return self.apply(input, p, training, inplace, batched=input.ndim == self.dims[1])
 
     def apply(self, input: Any, p: float, training: bool, inplace: bool, batched: bool) -> Any:
@@ -164,7 +165,7 @@ class Dropout2d(Dropout1d):
 
     def apply(self, input, p, training, inplace, batched):
         if input.ndim == 3:
-            warnings.warn("dropout2d: a 3D input is taken as [N, C, L], as PyTorch does; prefer dropout1d for it.", UserWarning, stacklevel=4)
+            warnings.warn("dropout2d: a 3D input is taken as [N, C, L], as PyTorch does; prefer dropout1d for it.", UserWarning, stacklevel=users_level())
         return find_op("feature_dropout_" if inplace else "feature_dropout")(input, p, training)
 
 

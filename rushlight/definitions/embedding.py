@@ -41,7 +41,13 @@ class Embedding(Composite):
 
     def compute(self, weight, indices, padding_idx, scale_grad_by_freq, sparse):
         check_table("embedding", weight, indices)
-        rows = weight.index_select(0, indices.reshape(-1))
+        try:
+            rows = weight.index_select(0, indices.reshape(-1))
+        except IndexError:
+            wrong = indices[(indices < 0) | (indices >= weight.shape[0])][0].item()
+            raise IndexError(
+                f"embedding: index out of range in self: index {wrong}, and weight has {weight.shape[0]} rows"
+            ) from None
         return rows.reshape(*indices.shape, weight.shape[1])
 
     def vjp(self, g, weight: Meta, indices, padding_idx, scale_grad_by_freq, sparse):

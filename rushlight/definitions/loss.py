@@ -13,6 +13,7 @@ from typing import Any
 
 from .. import _C
 from ..autograd import no_grad
+from ..base.tracebacks import users_level
 from ..op import Composite, Pointwise, find_op
 from ..op.levels import readable
 
@@ -35,7 +36,7 @@ def legacy_reduction(reduction: str, size_average: Any, reduce: Any) -> str:
     if size_average is None and reduce is None:
         return reduction
     meant = "none" if reduce is False else "sum" if size_average is False else "mean"
-    warnings.warn(f"size_average and reduce are deprecated: pass reduction='{meant}'.", UserWarning, stacklevel=4)
+    warnings.warn(f"size_average and reduce are deprecated: pass reduction='{meant}'.", UserWarning, stacklevel=users_level())
     return meant
 
 
@@ -44,7 +45,7 @@ def check_same_size(name: str, input: Any, target: Any) -> None:
     if input.shape != target.shape:
         warnings.warn(
             f"{name}: target {list(target.shape)} and input {list(input.shape)} are not of the same size and are broadcast. "
-            "That is seldom what a loss should be: give both the same size.", UserWarning, stacklevel=5,
+            "That is seldom what a loss should be: give both the same size.", UserWarning, stacklevel=users_level(),
         )  # fmt: skip
 
 
@@ -267,7 +268,7 @@ class KlDiv(Loss):
     def compute(self, input, target, size_average, reduce, reduction, log_target):
         given, reduction = reduction, legacy_reduction(reduction, size_average, reduce)
         if given == reduction == "mean" and size_average is None and reduce is None:
-            warnings.warn("kl_div: reduction='mean' divides by the number of elements. The definition divides by the batch alone, as reduction='batchmean' does.", UserWarning, stacklevel=3)
+            warnings.warn("kl_div: reduction='mean' divides by the number of elements. The definition divides by the batch alone, as reduction='batchmean' does.", UserWarning, stacklevel=users_level())
         if reduction != "batchmean":
             check_reduction("kl_div", reduction)
         loss = target.exp() * (target - input) if log_target else find_op("xlogy")(target, target) - target * input

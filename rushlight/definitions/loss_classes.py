@@ -169,7 +169,11 @@ class CrossEntropy(Loss):
         if input.ndim > 1 and target.ndim and input.shape[0] != target.shape[0]:
             raise ValueError(f"cross_entropy: Expected input batch_size ({input.shape[0]}) to match target batch_size ({target.shape[0]}).")
         if input.shape != target.shape:
-            raise RuntimeError(f"cross_entropy: expected probabilities of size {list(input.shape)}, got {list(target.shape)}")
+            raise RuntimeError(
+                f"cross_entropy: expected target to hold classes (Long or Byte) or probabilities of size "
+                f"{list(input.shape)}, got {target.dtype.name} of size {list(target.shape)}. "
+                "Classes are integers: target.long()."
+            )
         dim = 0 if input.ndim == 1 else 1
         if label_smoothing:
             target = target * (1 - label_smoothing) + label_smoothing / input.shape[dim]

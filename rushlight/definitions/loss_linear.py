@@ -12,6 +12,7 @@ from typing import Any
 
 from .. import _C
 from ..autograd import is_grad_enabled
+from ..base.tracebacks import users_level
 from ..op import Composite, find_op
 from ..op.reduction import product
 from .loss import Loss, check_reduction, reduced
@@ -69,7 +70,7 @@ class LinearCrossEntropy(Loss):
             warnings.warn(
                 "linear_cross_entropy: options ignored; chunks need int64 class targets, no label smoothing and a 2-D weight. Got "
                 f"target dtype {target.dtype.name}, label_smoothing={label_smoothing}, reduction={reduction!r}, weight shape {list(linear_weight.shape)}.",
-                UserWarning, stacklevel=3,
+                UserWarning, stacklevel=users_level(),
             )  # fmt: skip
         flat = linear_weight.reshape(product((classes, *inner)), linear_weight.shape[-1])
         logits = find_op("linear")(input, flat, None if linear_bias is None else linear_bias.reshape(-1)).reshape(shape)

@@ -13,6 +13,7 @@ from typing import Any
 from .. import _C
 from ..autograd import enable_grad, grad as grad_of
 from ..base.shape import surely
+from ..base.tracebacks import users_level
 from ..op import Composite, Fused, Meta, find_op, levels, wrap_dim
 
 # Intermediate results of these types would be rounded at every step.
@@ -144,7 +145,7 @@ def chosen_dim(name: str, input: Any, dim: int | None) -> int:
     """The dim, or where none is given the one PyTorch's first versions took, with a warning."""
     if dim is not None:
         return dim
-    warnings.warn(f"{name}: Implicit dimension choice is deprecated. Pass dim.", UserWarning, stacklevel=4)
+    warnings.warn(f"{name}: Implicit dimension choice is deprecated. Pass dim.", UserWarning, stacklevel=users_level())
     return 0 if input.ndim in (0, 1, 3) else 1
 
 
@@ -245,7 +246,7 @@ class GumbelSoftmax(Composite):
 
     def compute(self, logits, tau, hard, eps, dim):
         if eps != 1e-10:
-            warnings.warn("gumbel_softmax: eps is deprecated and ignored.", UserWarning, stacklevel=3)
+            warnings.warn("gumbel_softmax: eps is deprecated and ignored.", UserWarning, stacklevel=users_level())
         noise = -find_op("empty_like")(logits.detach()).exponential_().log()
         soft = ((logits + noise) / tau).softmax(dim)
         if not hard:

@@ -16,6 +16,7 @@ from typing import Any
 from .. import _C
 from ..base.dtype import finfo, iinfo
 from ..base.promotion import default_dtype
+from ..base.tracebacks import users_level
 from ..devices import default_device, handlers
 from ..op import Composite, OpDefinition, find_op, levels
 from ..op.definition import KIND_PLANNED
@@ -233,7 +234,7 @@ def checked_integer_law(dtype: Any, low: int, high: int | None) -> tuple:
     """The law alone, its warning issued."""
     law, warning = integer_law(dtype, low, high)
     if warning is not None:
-        warnings.warn(warning, UserWarning, stacklevel=4)
+        warnings.warn(warning, UserWarning, stacklevel=users_level())
     return law
 
 

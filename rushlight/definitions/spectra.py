@@ -11,6 +11,7 @@ import warnings
 from typing import Any
 
 from ..base.promotion import rank
+from ..base.tracebacks import users_level
 from ..op import Composite, find_op
 
 _PADDED = {"reflect", "replicate", "circular", "constant"}
@@ -55,7 +56,7 @@ def framed_window(name: str, window: Any, length: int, n_fft: int, like: Any) ->
 def warn_of_no_window(name: str, length: int) -> None:
     if length > 1:
         warnings.warn(f"{name}: no window is given, so a rectangular one is used, and energy leaks between frequencies. "
-                      "hann_window or hamming_window leak less.", UserWarning, stacklevel=4)
+                      "hann_window or hamming_window leak less.", UserWarning, stacklevel=users_level())
 
 
 class Stft(Composite):
@@ -162,6 +163,6 @@ class InverseStft(Composite):
             need(lowest > 1e-11, f"istft: window overlap add min: {lowest}; the windows leave points of the signal uncovered")
         made = signal / envelope
         if end > whole:
-            warnings.warn(f"istft: the frames hold fewer elements than length asks for: {end - whole} zeros follow.", UserWarning, stacklevel=4)
+            warnings.warn(f"istft: the frames hold fewer elements than length asks for: {end - whole} zeros follow.", UserWarning, stacklevel=users_level())
             made = find_op("cat")([made, made.new_zeros((*made.shape[:-1], end - whole))], -1)
         return made

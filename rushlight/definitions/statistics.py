@@ -12,6 +12,7 @@ from typing import Any
 
 from rushlight import _C
 from rushlight.base.promotion import rank, result_type_of
+from rushlight.base.tracebacks import users_level
 from rushlight.definitions.indexed.reduce_into import MODES
 from rushlight.op import Composite, find_op, wrap_dim
 
@@ -44,7 +45,7 @@ class Cov(Composite):
             norm = total - correction * (weights * aweights).sum() / total
         known = norm.item() if isinstance(norm, _C.Tensor) and not norm.is_meta else norm
         if not isinstance(known, _C.Tensor) and known <= 0:
-            warnings.warn(f"cov(): degrees of freedom is {known}, so the result is not finite; correction should be less than the number of observations.", UserWarning, stacklevel=2)
+            warnings.warn(f"cov(): degrees of freedom is {known}, so the result is not finite; correction should be less than the number of observations.", UserWarning, stacklevel=users_level())
             norm = 0
         x = x - mean.unsqueeze(1)
         other = (x if weights is None else x * weights).t()

@@ -28,6 +28,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import _C
+from ..base.tracebacks import users_level
 from .batch_overloads import gather_form, opaque_form, row_form, scatter_form, view_form
 from .definition import OpDefinition
 from .fused import Fused
@@ -304,7 +305,7 @@ def loop(level: VmapLevel, overload: Any, args: tuple) -> Any:
         _warned.add(name)
         warnings.warn(
             f"vmap: {name} has no batching rule and runs once per example, which is slow. Its definition can declare one (batch = ... or a vmap method).",
-            UserWarning, stacklevel=2,
+            UserWarning, stacklevel=users_level(),
         )  # fmt: skip
     check_target(overload, args, level)
     made = []

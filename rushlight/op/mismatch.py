@@ -57,11 +57,17 @@ class Blame(NamedTuple):
     got: str = ""
 
 
+def called_with(schema: Schema) -> str:
+    """What follows the name in a signature: users call an op by its public name, whatever its records are called."""
+    text = str(schema)
+    return text[text.index("(") :]
+
+
 def explain(name: str, schemas: Sequence[Schema], args: tuple, kwargs: dict[str, Any]) -> TypeError:
     """The error for a call that fits none of the schemas."""
     known = {param.name for schema in schemas for param in schema.params}
     unknown = [given for given in kwargs if given not in known and given != "out"]
-    wanted = list(dict.fromkeys(f"    {schema}" for schema in schemas))
+    wanted = list(dict.fromkeys(f"    {name}{called_with(schema)}" for schema in schemas))
     signatures = ("\nSignature:\n" if len(wanted) == 1 else "\nSignatures:\n") + "\n".join(wanted)
     if unknown:
         return TypeError(f"{name}() got an unexpected keyword argument '{unknown[0]}'.{signatures}")

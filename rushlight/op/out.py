@@ -12,6 +12,7 @@ from typing import Any
 
 from .. import _C
 from ..base.promotion import can_cast
+from ..base.tracebacks import users_level
 from .registry import KIND_POINTWISE
 
 
@@ -104,6 +105,6 @@ def resize_output(target: Any, shape: tuple[int, ...]) -> None:
         warnings.warn(
             f"out: a tensor with elements was resized from shape {list(target.shape)} "
             f"to {list(shape)}. Call out.resize_(0) first where that is meant.",
-            UserWarning, stacklevel=3,
+            UserWarning, stacklevel=users_level(),
         )  # fmt: skip
     target.resize_(shape)

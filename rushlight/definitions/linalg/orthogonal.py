@@ -9,6 +9,7 @@ from rushlight import _C
 from rushlight.op import Composite, find_op, result_type
 from rushlight.op.lapack import LENGTH, WORK, Block, Lapack, Program
 
+from ...base.tracebacks import users_level
 from .arguments import check_float, check_matrix, check_same_dtype
 
 
@@ -118,7 +119,7 @@ class Qr(Composite):
     schema = "qr(Tensor input, bool some=True) -> (Tensor Q, Tensor R)"
 
     def compute(self, input, some):
-        warnings.warn("torch.qr is deprecated: torch.linalg.qr has mode='reduced' for some=True, mode='complete' for some=False", UserWarning, stacklevel=2)
+        warnings.warn("torch.qr is deprecated: torch.linalg.qr has mode='reduced' for some=True, mode='complete' for some=False", UserWarning, stacklevel=users_level())
         check_matrix("qr", input, "input")
         Q, R = find_op("linalg_qr")(input, "reduced" if some else "complete")
         return result_type("qr", self.spec.return_names)((Q, R))

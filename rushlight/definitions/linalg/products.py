@@ -9,6 +9,7 @@ from typing import Any
 from rushlight import _C
 from rushlight.op import Composite, find_op, wrap_dim
 
+from ...base.tracebacks import users_level
 from .arguments import check_square, eye_like, real_dtype
 
 DEGREE, STEP = 16, 4            # of the Taylor polynomial, and of the powers it is grouped by
@@ -152,7 +153,7 @@ class Cross(Composite):
 
     def compute(self, input, other, dim):
         if dim is None:
-            warnings.warn("torch.cross without dim is deprecated: pass it, or use torch.linalg.cross.", UserWarning, stacklevel=2)
+            warnings.warn("torch.cross without dim is deprecated: pass it, or use torch.linalg.cross.", UserWarning, stacklevel=users_level())
             dim = next((d for d, size in enumerate(input.shape) if size == 3), None)
             if dim is None:
                 raise RuntimeError(f"cross: no dimension of size 3 in input of shape {list(input.shape)}")

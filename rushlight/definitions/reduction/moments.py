@@ -16,6 +16,7 @@ from rushlight.op.pointwise import compute_code
 from rushlight.op.reduction import Fold, Reduction, TwoPass, Types
 from rushlight.op.results import result_type
 
+from ...base.tracebacks import users_level
 from .restore import count_of, unreduce
 
 
@@ -114,7 +115,7 @@ class Variance(Reduction):
         if count_of(input.shape, dim) - correction <= 0:
             warnings.warn(
                 f"{self.name}: no degrees of freedom are left: expected a correction below the number of elements "
-                "that each result is made of.", UserWarning, stacklevel=4,
+                "that each result is made of.", UserWarning, stacklevel=users_level(),
             )  # fmt: skip
 
     def types(self, input, dtype, *args):

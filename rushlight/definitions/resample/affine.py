@@ -13,6 +13,7 @@ from typing import Any
 from rushlight.op import Composite, find_op
 from rushlight.op.memory import check_memory
 
+from ...base.tracebacks import users_level
 from .grid import check_grid
 
 MODES = ("bilinear", "nearest", "bicubic")
@@ -33,7 +34,7 @@ class GridSample(Composite):
         if padding_mode not in PADDINGS:
             raise ValueError(f"grid_sample: expected padding_mode 'zeros', 'border' or 'reflection', got '{padding_mode}'")
         if align_corners is None:
-            warnings.warn("align_corners is not given: grid_sample and affine_grid take False (before PyTorch 1.3: True). Pass it to be sure.", stacklevel=2)
+            warnings.warn("align_corners is not given: grid_sample and affine_grid take False (before PyTorch 1.3: True). Pass it to be sure.", stacklevel=users_level())
         return find_op("grid_sampler")(input, grid, MODES.index(mode), PADDINGS.index(padding_mode), bool(align_corners))
 
 
@@ -66,7 +67,7 @@ class AffineGrid(Composite):
 
     def compute(self, theta, size, align_corners):
         if align_corners is None:
-            warnings.warn("align_corners is not given: grid_sample and affine_grid take False (before PyTorch 1.3: True). Pass it to be sure.", stacklevel=2)
+            warnings.warn("align_corners is not given: grid_sample and affine_grid take False (before PyTorch 1.3: True). Pass it to be sure.", stacklevel=users_level())
         check_theta(theta, size)
         return affine_grid(theta, size, bool(align_corners))
 

@@ -16,6 +16,7 @@ from rushlight.base.shape import INTS
 from rushlight.definitions.window.axes import RESAMPLE, Axis, once_per_shape, pack
 from rushlight.op import Composite, find_op
 
+from ...base.tracebacks import users_level
 from .tables import CUBIC, LANCZOS, LINEAR, NEAREST, NEAREST_EXACT, to_bits
 
 MODES = {"nearest": NEAREST, "nearest-exact": NEAREST_EXACT, "linear": LINEAR, "bilinear": LINEAR, "trilinear": LINEAR, "bicubic": CUBIC, "lanczos": LANCZOS}
@@ -131,7 +132,7 @@ class Upsample(Composite):
     method = out = False
 
     def compute(self, input, size, scale_factor, mode, align_corners):
-        warnings.warn("upsample is deprecated: use interpolate.", stacklevel=2)
+        warnings.warn("upsample is deprecated: use interpolate.", stacklevel=users_level())
         return find_op("interpolate")(input, size, scale_factor, mode, align_corners)
 
 
@@ -143,7 +144,7 @@ class UpsampleNearest(Composite):
     method = out = False
 
     def compute(self, input, size, scale_factor):
-        warnings.warn("upsample_nearest is deprecated: use interpolate.", stacklevel=2)
+        warnings.warn("upsample_nearest is deprecated: use interpolate.", stacklevel=users_level())
         return find_op("interpolate")(input, size, scale_factor, "nearest")
 
 
@@ -155,7 +156,7 @@ class UpsampleBilinear(Composite):
     method = out = False
 
     def compute(self, input, size, scale_factor):
-        warnings.warn("upsample_bilinear is deprecated: use interpolate with align_corners=True.", stacklevel=2)
+        warnings.warn("upsample_bilinear is deprecated: use interpolate with align_corners=True.", stacklevel=users_level())
         return find_op("interpolate")(input, size, scale_factor, "bilinear", True)
 
 
