@@ -73,6 +73,10 @@ void forget_tables(Overload* op);
 size_t plan_count(Overload* op);     // of plans for one shape
 PyObject* args_tuple(Overload* op, PyObject** args);
 
+// What the object consists of (overload.cpp): filled from the arguments of its constructor, false with an exception; let go.
+bool read_overload(Overload* op, PyObject* args, PyObject* kwargs);
+void clear_overload(Overload* op);
+
 int init_call(PyObject* module);
 int init_lookup(PyObject* module);
 

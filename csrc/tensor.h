@@ -117,6 +117,9 @@ PyObject* int_tuple(const int64_t* values, int n);
 // Reads an int sequence (list, tuple, Size; ints, index-ables or 0-d integer tensors). -1 with exception on failure.
 int read_ints(PyObject* seq, int64_t* out, int max, const char* what);
 
+bool bad_size(const int64_t* sizes, int ndim);                      // raises: a negative size, or too many elements
+
 int init_tensor(PyObject* module);
+int init_tensor_functions(PyObject* module);
 
 }  // namespace rl
