@@ -14,12 +14,14 @@ from collections.abc import Callable, Iterable
 from types import MethodType
 from typing import Any
 
+from .._decomp import core_aten_decompositions
 from .._dynamo import config as settings, decorators, exc
 from ..base import late
 from ..fx._lazy_graph_module import _LazyGraphModule
 from ..fx.graph_module import GraphModule
 from ..nn import Module
 from .compile_graph import AotConfig, compile_captured
+from .min_cut import min_cut_rematerialization_partition
 from .refused import NotCaptured
 from .specialized import Specialized, is_traced_elsewhere
 
@@ -61,7 +63,9 @@ def config_of(backend: str | Callable, options: Any) -> AotConfig:
     if callable(backend):
         return AotConfig(functools.partial(_ask, backend), run_graph)
     if backend == "inductor":
-        return AotConfig(run_inductor, run_inductor)
+        return AotConfig(run_inductor, run_inductor, partition=min_cut_rematerialization_partition)
+    if backend == "aot_eager_decomp_partition":
+        return AotConfig(run_graph, run_graph, partition=min_cut_rematerialization_partition, decompositions=core_aten_decompositions())
     return AotConfig(run_graph, run_graph)
 
 

@@ -10,7 +10,7 @@ value that the forward returns besides. Refuses: nothing; the backward of what n
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -128,7 +128,7 @@ def cut(joint: GraphModule, num_results: int, saved: Sequence[Node], overwritten
     forward = _graph(joint, forward_nodes, primals, [*results, *extras], {e for e in extras if e in replaced}, "forward")
     chosen = set(saved)
     backward_nodes = needed_for(grads, lambda node: node in chosen)
-    backward_graph = _graph(joint, backward_nodes - chosen, [*saved, *tangents], grads, set(), "backward")
+    backward_graph = _graph(joint, backward_nodes - chosen, [*saved, *tangents], grads, set(), "backward", again=backward_nodes - backward)
     return Partition(forward, backward_graph, places, num_results, tuple(isinstance(g, Node) for g in grads))
 
 
@@ -166,17 +166,33 @@ def _places(saved: Sequence[Node], primals: list[Node], results: list[Any], repl
     return tuple(places), extras
 
 
-def _graph(joint: GraphModule, nodes: set[Node], inputs: Sequence[Node], outputs: Sequence[Any], copied: set[Node], name: str) -> GraphModule:
-    """A graph of some of the joint graph's nodes, in its order; `copied` inputs are returned as copies."""
+def _graph(joint: GraphModule, nodes: set[Node], inputs: Sequence[Node], outputs: Sequence[Any], copied: set[Node], name: str, again: Collection[Node] = ()) -> GraphModule:
+    """A graph of some of the joint graph's nodes, in its order; `copied` inputs are returned as copies, `again` made just before they are used."""
     graph = Graph()
     made: dict[Node, Node] = {}
     for node in inputs:
         made[node] = graph.placeholder(node.name)
         made[node].meta = dict(node.meta)
+
+    def make(node: Node) -> None:
+        waiting = [node]
+        while waiting:
+            last = waiting[-1]
+            missing = [n for n in last.all_input_nodes if n not in made]
+            if missing:
+                waiting += reversed(missing)
+            else:
+                waiting.pop()
+                if last not in made:
+                    assert last.op != "placeholder", f"{name}: input {last.name} of the joint graph is needed and not given"
+                    made[last] = graph.node_copy(last, lambda n: made[n])
+
     for node in joint.graph.nodes:
-        if node in nodes and node not in made and node.op != "output":
-            assert node.op != "placeholder", f"{name}: input {node.name} of the joint graph is needed and not given"
-            made[node] = graph.node_copy(node, lambda n: made[n])
+        if node in nodes and node.op != "output" and node not in again:
+            make(node)
+    for o in outputs:
+        if isinstance(o, Node):
+            make(o)
     returned = [made[o] if isinstance(o, Node) else o for o in outputs]
     for i, o in enumerate(outputs):
         if isinstance(o, Node) and o in copied:     # the wrapper overwrites this input before the backward runs
