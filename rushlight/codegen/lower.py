@@ -470,7 +470,7 @@ class Lowering(Addressing):
                 texts.append(f"{p.REGISTER[reg.code]} {reg.parts[0]}")
         name, functions, declared = function
         self.functions.update(functions)
-        self.out.declared.update({line: line for line in declared})
+        self.out.declared.update({line[line.index("@") : line.index("(")]: line for line in declared})
         self.scopes[-1].lines.append(f"  call void @{name}({', '.join(texts)})")
         self.forget({("operand", k) for k in stored_operands((s,))})
 

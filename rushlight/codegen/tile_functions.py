@@ -184,6 +184,8 @@ def pack_function(shape: TileShape, width: int) -> Functions:
     name, pitch, lanes = f"pack_{shape.code}_{width}", shape.pitch(width), shape.lanes
     w = Writer(name, PACK, "internal ")
     runs = w.compare("eq", w["step"], 1)
+    # Asked for ahead of time: what follows in long lines, the next lines after short ones.
+    ahead = w.select(w.compare("sgt", w["length"], AHEAD_RUN * lanes), AHEAD_RUN * lanes, w.mul(w["line"], lanes))
     with w.when(runs), w.loop(0, w["count"]) as strip:
         target, first = w.mul(strip.i, w["apart"]), w.mul(strip.i, width)
         last = w.sub(w["lines"], 1)
@@ -192,7 +194,7 @@ def pack_function(shape: TileShape, width: int) -> Functions:
             sources = [w.at(w["source"], w.mul(line, w["line"]), shape.element) for line in lines]
             place = w.at(w["target"], w.add(target, group.i), shape.element)
             with w.loop(0, w.sub(w["length"], lanes - 1), lanes) as k:
-                exchange(w, shape, sources, place, k.i, pitch)
+                exchange(w, shape, sources, place, k.i, pitch, ahead)
         copy_elements(w, shape, width, first, target, w.sub(w["length"], w.rem(w["length"], lanes)), pitch)
     with w.when(w.negate(runs)):
         # Strips of which all lines exist, one value of k after another: what lies side by side is read together.
@@ -210,12 +212,12 @@ def pack_function(shape: TileShape, width: int) -> Functions:
     return name, {name: w.text()}, [PREFETCH]
 
 
-def exchange(w: Writer, shape: TileShape, sources: list[Reg], target: Reg, k: Reg, pitch: int) -> None:
+def exchange(w: Writer, shape: TileShape, sources: list[Reg], target: Reg, k: Reg, pitch: int, ahead: Reg) -> None:
     """`lanes` values of k of some lines, from runs of memory to vectors over lines."""
     lanes = shape.lanes
     places = [w.at(source, k, shape.element) for source in sources]
     for place in places:
-        w.prefetch(w.at(place, AHEAD_RUN * lanes, shape.element))
+        w.prefetch(w.at(place, ahead, shape.element))
     rows = [w.load(shape.vector, place, shape.size) for place in places]
     for j, column in enumerate(transposed(w, rows, lanes, 16 // shape.size)):
         w.store(column, w.at(target, w.mul(w.add(k, j), pitch), shape.element), shape.size)

@@ -10,12 +10,15 @@ attention hides are skipped.
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from .. import _C
 from ..base.assertions import sym_sqrt
+from ..codegen.schedule import cpu_attention
+from ..codegen.schedule.cpu_attention import GROUP, STRIPS, Cut
 from ..codegen.transpose import transpose_kernel
 from ..op import Composite, Extern, find_op
 from ..op.batching import batch, expanded, folded
@@ -29,6 +32,8 @@ from .normalize import through_body
 QUERIES, KEYS = 64, 256         # rows and columns of a block of scores: they stay in the second-level cache
 PANEL = 128                     # keys that one product multiplies: their panel stays in the first-level cache
 WORK, COPIES = 1 << 17, 1 << 15 # multiply-adds, and elements copied, worth a chunk
+ITEMS = 8                       # blocks of queries there should be, for threads to share
+FEW_ROWS = 16                   # of which copying costs more than reading them far apart
 _kernels: dict[tuple, int] = {}
 
 
@@ -36,7 +41,7 @@ def kernel(name: str, *key: Any) -> int:
     """The address of a generated loop."""
     found = _kernels.get((name, *key))
     if found is None:
-        found = _kernels[name, *key] = compile_for(_C.device("cpu"), getattr(nests, name)(*key))
+        found = _kernels[name, *key] = compile_for(_C.device("cpu"), getattr(cpu_attention if hasattr(cpu_attention, name) else nests, name)(*key))
     return found
 
 
@@ -258,6 +263,11 @@ def backward_step(s: Sizes, strides: dict[str, tuple[int, ...]], given: Sequence
     return step([*given, *range(3, made + 5)], [("b", s.batch), ("h", s.heads)], ["g", "i", "j", "c"], 2 * block + QUERIES * s.size, body, max(1, WORK // work))
 
 
+def bits_of(number: float) -> int:
+    """A double as the integer a parameter is."""
+    return struct.unpack("<q", struct.pack("<d", number))[0]
+
+
 def readable(t: Any) -> bool:
     """Whether products can read the rows of `t`: elements side by side, rows apart, nothing repeated."""
     (batch, heads, rows, cols), (by_batch, by_head, by_row, by_col) = t.shape, t.stride()
@@ -318,6 +328,38 @@ class _Flash(Extern):
         return mask if mask is None or mask.dtype in (_C.bool, wide) else mask.to(wide)
 
 
+class Heads:
+    """Operands of a plan in the making: parameters that say where rows lie, copies of those that products cannot read there."""
+
+    def __init__(self, sizes: Sizes, dtype: Any, next_slot: int) -> None:
+        self.sizes, self.dtype, self.next_slot = sizes, dtype, next_slot
+        self.slots: list[tuple] = []
+        self.steps: list[tuple] = []
+
+    def whole(self, t: Any, slot: int) -> tuple[int, tuple]:
+        """Slot and strides of `t` with rows of whole vectors, side by side: copied where they are not and there are many."""
+        lanes = Cut(self.sizes.code).lanes
+        batch, heads, length, width = t.shape
+        if width % lanes == 0 and (length < FEW_ROWS or t.stride(2) == width):
+            return slot, rows_of(t)[:3]
+        row = -(-width // lanes) * lanes
+        params = [heads, length, width, *rows_of(t)[:3], row]
+        self.steps.append((kernel("dense_nest", self.sizes.code), [slot, self.next_slot], params, batch * heads, max(1, COPIES // (length * row)), -1))
+        self.slots.append(("temp", self.dtype, (batch, heads, length, row), None, -1, 0))
+        self.next_slot += 1
+        return self.next_slot - 1, (heads * length * row, length * row, row)
+
+
+def query_blocks(s: Sizes) -> tuple[int, int]:
+    """Rows of a block of queries, and how many blocks there are: a few for threads to share, where heads are few."""
+    height = Cut(s.code).height
+    strips = -(-s.length // height)
+    wanted = -(-ITEMS // (s.batch * s.heads * s.group))
+    blocks = max(-(-strips // STRIPS), min(wanted, -(-strips // GROUP)))
+    block = -(-strips // blocks) * height
+    return block, -(-s.length // block)
+
+
 class FlashAttention(_Flash):
     """Attention and the logarithms of its summed exponentials, block by block."""
 
@@ -336,20 +378,20 @@ class FlashAttention(_Flash):
         s = Sizes.of(query, key, value, mask, is_causal, scale)
         shape = (*query.shape[:3], s.value_width)
         result = like_query(query, shape)
-        strides = {
-            "query": rows_of(query), "key": rows_of(key), "value": rows_of(value), "result": result,
-            "log": dense((*query.shape[:3], 1)), "mask": mask_strides(mask, (*query.shape[:3], s.keys)),
-        }  # fmt: skip
         slots = [("new", query.dtype, shape, result, -1, 0), ("new", query.dtype, tuple(query.shape[:3]), None, -1, 0)]
         first = 4 if mask is not None else 3
         if query.device.type == "meta":
             return _C.Plan(first, query.device, slots, [], False, self.wrap)
-        slots.append(s.panel_slot(query.dtype, s.width))
-        near = Gathered(s, query.dtype, first + len(slots))
-        panels = panel_step(s, 1, strides["key"], first + 2, s.width)
-        value_slot = near.take(value, 2, strides, "value")
-        steps = [panels, *near.steps, forward_step(s, strides, value_slot)]
-        return _C.Plan(first, query.device, slots + near.slots, steps, False, self.wrap)
+        heads = Heads(s, query.dtype, first + len(slots))
+        value_slot, value_strides = heads.whole(value, 2)
+        block, blocks = query_blocks(s)
+        params = [s.heads * s.group, s.group, s.length, s.keys, s.width, s.value_width, block, blocks, bits_of(s.scale)]
+        params += [*rows_of(query)[:3], *rows_of(key)[:3], *value_strides, *result[:3]]
+        params += mask_strides(mask, (*query.shape[:3], s.keys)) if mask is not None else ()
+        work = block * s.keys * (s.width + s.value_width)
+        step = (kernel("forward_nest", s.code, s.causal, s.mask), [0, 1, value_slot, *range(3, first + 2)], params,
+                s.batch * s.heads * s.group * blocks, max(1, WORK // work), -1)  # fmt: skip
+        return _C.Plan(first, query.device, slots + heads.slots, [*heads.steps, step], False, self.wrap)
 
     def run(self, query, key, value, dropout_p, is_causal, mask, scale):
         given = (query, key, value, mask)

@@ -7,6 +7,7 @@ sqrt(2). Heads and tails (pairs) carry the bits that a second rounding would los
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 from rushlight.loops import coefficients as table
@@ -101,6 +102,12 @@ def modest_exp(x: Value) -> Value:
     """exp of an x between the logarithms of the smallest and the largest normal number."""
     r, count = _exp_reduced(x, BIAS[x.dtype])
     return horner(r, (1.0, 1.0, *table.EXP[x.dtype])) * bitcast(count << FRACTION[x.dtype], x.dtype)
+
+
+@expansion("exp_of_negative")
+def exp_of_negative(x: Value) -> Value:
+    """exp of an x that is not above 1, or -inf: what is no normal number is 0. Half the work of `exp` is in those."""
+    return modest_exp(max_(like(x, -BIAS[x.dtype] * math.log(2)), x))
 
 
 def _two_scales(count: Value, dtype: str) -> Pair:

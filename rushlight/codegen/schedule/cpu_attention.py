@@ -1,0 +1,277 @@
+"""CPU schedules of attention: blocks of scores that live in cache, between tiles of matrix products.
+
+Enters: an element type, whether attention is causal, the mask's type. Leaves: nests over (batch, head, block of queries). A
+block of queries meets the keys some at a time: scores are a product of packed queries and packed keys, a loop over their
+rows makes them powers and keeps each row's maximum and sum, and powers times values are added to the result, whose earlier
+part is made smaller where a maximum rose. All sizes and strides are parameters; scratch memory is the kernel's own, and as
+large for every length and width. Elements of a row are neighbours, and rows of what products read where it lies are whole
+vectors (callers copy others). A row's result depends on its own row of scores only, so on no number of threads.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from ...loops import expr
+from ...loops.expr import Value, bitcast, cast, const, eq, gt, idiv, irem, load, max_, min_, ne, or_, var
+from ...loops.nest import For, If, Local, Multiply, Nest, Operand, Pack, Reduce, Statement, Store, operands, reduction, rows
+from .cpu_product import Blocking, number
+
+KEYS = 256               # about as many keys meet a block of queries at a time: their scores stay in the first-level cache
+SPAN = 256               # elements of a head that are summed at a time
+STRIPS = 24              # strips of rows in a block of queries, at most
+GROUP = 4                # strips that meet the keys together
+DEPTH = 64               # keys whose values are multiplied at a time: they stay in the first-level cache
+ZERO, ONE = const(0, "i64"), const(1, "i64")
+Join = Callable[[Value, Value], Value]
+
+
+class Cut(Blocking):
+    """Sizes of blocks: a block of keys is a number of whole tiles, and of whole turns of a loop over vectors."""
+
+    def __init__(self, code: str, bits: int = 0) -> None:
+        super().__init__(code, bits)
+        self.turn = 4 * self.lanes
+        both = math.lcm(self.turn, self.width)
+        self.keys = KEYS // both * both
+        self.rows = STRIPS * self.height
+
+
+SIZES = ("heads", "group", "length", "keys", "width", "value_width", "block", "blocks", "scale")
+
+
+def strides(name: str, dims: str = "bhr") -> tuple[str, ...]:
+    """Names of the parameters that are strides of an operand: by batch, head and row."""
+    return tuple(f"{name}.{d}" for d in dims)
+
+
+def forward_params(mask: str | None) -> tuple[str, ...]:
+    names = [strides(n) for n in ("query", "key", "value", "out")]
+    return (*SIZES, *(p for group in names for p in group), *(strides("mask", "bhrc") if mask else ()))
+
+
+def forward_nest(code: str, causal: bool, mask: str | None, bits: int = 0) -> Nest:
+    """Operands: query, key, value, [mask], result, logarithms of the summed powers (dense)."""
+    return _Forward(code, causal, mask, bits).nest()
+
+
+class _Attention:
+    """What nests of both directions share: names, places, loops over rows of scores."""
+
+    def __init__(self, code: str, causal: bool, mask: str | None, bits: int) -> None:
+        self.cut, self.code, self.causal, self.mask = Cut(code, bits), code, causal, mask
+        self.height, self.wide = number(self.cut.height), number(self.cut.width)
+        self.row = number(self.cut.keys)             # elements between rows of scores
+
+    def at(self, name: str, head: str, row: Value | None = None) -> Value:
+        """Where a row of an operand begins."""
+        place = var("b") * var(f"{name}.b") + var(head) * var(f"{name}.h")
+        return place if row is None else place + row * var(f"{name}.r")
+
+    def strips(self, count: Value) -> Value:
+        return idiv(count + number(self.cut.width - 1), self.wide)
+
+    def factor(self) -> Local:
+        """The scale travels as the bits of a double."""
+        return Local("factor", cast(bitcast(var("scale"), "f64"), self.code))
+
+    def score_tile(self, a: int, a_at: Value, b: int, c: int, c_at: Value, high: Value) -> Multiply:
+        """Rows packed in `a` times strip t of the keys packed in `b`.
+
+        Its last columns are whole: there is room for them, and nobody looks at them."""
+        t = var("t")
+        return Multiply(
+            a, a_at, b, t * var("deep") * self.wide, self.wide, c, c_at + t * self.wide, self.row,
+            high, self.wide, var("deep"), ne(var("slice"), ZERO), self.cut.height, self.cut.vectors,
+        )  # fmt: skip
+
+    def columns(self, name: str, width: Value, make: Statement) -> For:
+        return For(name, ZERO, idiv(width + number(self.cut.width - 1), self.wide), (make,))
+
+    def visible(self, row: Value) -> Local:
+        """How many columns of the block a row sees."""
+        return Local("limit", max_(ZERO, min_(var("seen"), row + ONE - var("j0"))) if self.causal else var("seen"))
+
+    def score(self, place: Value, row: Value, j: Value, mask_operand: int) -> Value:
+        """A score as the row's maximum sees it: scaled, with its mask."""
+        score = load(self.scores, place + j, self.code) * var("factor", self.code)
+        if self.mask is None:
+            return score
+        at = self.at("mask", "h", row) + (var("j0") + j) * var("mask.c")
+        extra = load(mask_operand, at, self.mask)
+        if self.mask == "b1":
+            return expr.select(extra, score, const(-math.inf, self.code))
+        return score + cast(extra, self.code)
+
+
+class _Forward(_Attention):
+    def __init__(self, code: str, causal: bool, mask: str | None, bits: int) -> None:
+        super().__init__(code, causal, mask, bits)
+        self.out = 4 if mask else 3
+        self.log = self.out + 1
+        self.queries, self.packed_keys, self.scores, self.powers = range(self.log + 1, self.log + 5)
+        self.tops, self.sums, self.newer, self.factors = range(self.log + 5, self.log + 9)
+
+    def nest(self) -> Nest:
+        cut, code = self.cut, self.code
+        stack = [
+            Operand(code, STRIPS * SPAN * cut.pitch), Operand(code, SPAN * cut.keys), Operand(code, GROUP * cut.height * cut.keys),
+            Operand(code, GROUP * cut.keys * cut.pitch), *[Operand(code, cut.rows)] * 2, *[Operand(code, cut.rows)] * 2,
+        ]  # fmt: skip
+        i, blocks, heads = var("i"), var("blocks"), var("heads")
+        block = irem(i, blocks)
+        seen = min_(var("keys"), var("i0") + var("high")) if self.causal else var("keys")
+        body = (
+            Local("h", irem(idiv(i, blocks), heads)),
+            Local("b", idiv(i, blocks * heads)),
+            Local("own", idiv(var("h"), var("group"))),
+            # Heavy blocks first: late queries see the most keys.
+            Local("i0", (blocks - ONE - block if self.causal else block) * var("block")),
+            Local("high", min_(var("block"), var("length") - var("i0"))),
+            Local("slices", max_(ONE, idiv(var("width") + number(SPAN - 1), number(SPAN)))),
+            Local("reach", seen),
+            self.factor(),
+            For("j", ZERO, idiv(var("reach") + number(cut.keys - 1), self.row), (
+                Local("j0", var("j") * self.row),
+                Local("some", min_(self.row, var("reach") - var("j0"))),
+                For("g", ZERO, idiv(var("high") + number(GROUP * cut.height - 1), number(GROUP * cut.height)), self.group()),
+            )),
+            *self.finish(),
+        )  # fmt: skip
+        codes = [code, code, code, *([self.mask] if self.mask else [])]
+        name = "_".join(["attention", *(["causal"] if self.causal else []), *([f"mask_{self.mask}"] if self.mask else [])])
+        return Nest(name, (*operands(codes, [code, code]), *stack), forward_params(self.mask), rows(*body))
+
+    def group(self) -> tuple[Statement, ...]:
+        """Some strips of query rows meet the block of keys."""
+        cut = self.cut
+        visible = min_(var("some"), var("i0") + var("r0") + var("tall") - var("j0")) if self.causal else var("some")
+        pack = Pack(self.scores, ZERO, self.row, ONE, self.powers, ZERO, number(cut.keys * cut.pitch), var("tall"), var("seen"),
+                    var("row_strips"), cut.height)  # fmt: skip
+        weigh = For("u", ZERO, idiv(var("seen") + number(DEPTH - 1), number(DEPTH)), (
+            Local("k0", var("u") * number(DEPTH)),
+            For("v", ZERO, var("row_strips"), (self.columns("c", var("value_width"), self.weigh()),)),
+        ))  # fmt: skip
+        work = (For("slice", ZERO, var("slices"), self.scores_of_slice()), *self.softmax(), pack, weigh)
+        return (
+            Local("r0", var("g") * number(GROUP * cut.height)),
+            Local("tall", min_(number(GROUP * cut.height), var("high") - var("r0"))),
+            Local("row_strips", idiv(var("tall") + number(cut.height - 1), self.height)),
+            Local("seen", visible),
+            Local("padded", idiv(var("seen") + number(cut.turn - 1), number(cut.turn)) * number(cut.turn)),
+            *((If(gt(var("seen"), ZERO), work),) if self.causal else work),
+        )
+
+    def scores_of_slice(self) -> tuple[Statement, ...]:
+        start, many = var("slice") * number(SPAN), gt(var("slices"), ONE)
+        apart = number(SPAN * self.cut.pitch)
+        packed = var("g") * number(GROUP) * apart
+        tall = min_(self.height, var("tall") - var("s") * self.height)
+        place = var("s") * number(self.cut.height * self.cut.keys)
+        tile = self.score_tile(self.queries, packed + var("s") * apart, self.packed_keys, self.scores, place, tall)
+        return (
+            Local("deep", min_(number(SPAN), var("width") - start)),
+            If(or_(eq(var("j"), ZERO), many), (
+                Pack(0, self.at("query", "h", var("i0") + var("r0")) + start, var("query.r"), ONE, self.queries, packed, apart,
+                     var("tall"), var("deep"), var("row_strips"), self.cut.height),
+            )),
+            If(or_(self.is_first(), many), (
+                Pack(1, self.at("key", "own", var("j0")) + start, var("key.r"), ONE, self.packed_keys, ZERO,
+                     var("deep") * self.wide, var("some"), var("deep"), self.strips(var("some")), self.cut.width),
+            )),
+            For("t", ZERO, self.strips(var("seen")), (For("s", ZERO, var("row_strips"), (tile,)),)),
+        )  # fmt: skip
+
+    def is_first(self) -> Value:
+        """Whether no earlier group met these keys: a causal one that lies above them does not."""
+        if not self.causal:
+            return eq(var("g"), ZERO)
+        return or_(eq(var("g"), ZERO), expr.le(var("i0") + var("r0"), var("j0")))
+
+    def softmax(self) -> tuple[Statement, ...]:
+        """Rows of scores to powers, with what they mean for the rows' maxima and sums."""
+        code, r, w = self.code, var("r"), var("w")
+        low, zero = const(-math.inf, code), const(0, code)
+        row, place = var("i0") + var("r0") + var("m"), var("m") * self.row
+        value = self.score(place, row, var("top.j"), 3)
+        # Columns that a row does not see, or that do not exist, become -inf, so that loops run over whole vectors. A mask has
+        # no more columns than keys: there, those are seen first.
+        hide = For("z", var("limit"), var("padded"), (Store(self.scores, place + var("z"), low),), vector=True)
+        if self.mask is None:
+            top = [hide, self.fold("top", var("padded"), low, value, [], max_)]
+        else:
+            kept = [Local("x", value), Store(self.scores, place + var("top.j"), var("x", code))]
+            top = [self.fold("top", var("limit"), low, var("x", code), kept, max_), hide]
+        tops = For("m", ZERO, var("tall"), (self.visible(row), *top, Store(self.newer, var("m"), var("top", code))))
+        state, late = var("r0") + w, gt(var("j"), ZERO)
+        before, newest, shrink = var("before", code), var("newest", code), var("shrink", code)
+        states = For("w", ZERO, var("tall"), (
+            Local("before", expr.select(late, load(self.tops, state, code), low)),
+            Local("newest", max_(before, load(self.newer, w, code))),
+            Local("safe", expr.select(eq(newest, low), zero, newest)),
+            Local("shrink", expr.call("exp_of_negative", before - var("safe", code))),
+            Store(self.newer, w, var("safe", code)),
+            Store(self.factors, w, shrink),
+            Store(self.tops, state, newest),
+            Store(self.sums, state, expr.select(late, load(self.sums, state, code) * shrink, zero)),
+        ), vector=True)  # fmt: skip
+        place = r * self.row
+        again = load(self.scores, place + var("sum.j"), code)
+        again = again - var("base", code) if self.mask else expr.fma(again, var("factor", code), -var("base", code))
+        total = self.fold("sum", var("padded"), zero, var("e", code), [
+            Local("e", expr.call("exp_of_negative", again)), Store(self.scores, place + var("sum.j"), var("e", code)),
+        ], expr.add)  # fmt: skip
+        out = self.at("out", "h", var("i0") + var("r0") + r) + var("o")
+        rescale = For("o", ZERO, var("value_width"), (
+            Store(self.out, out, load(self.out, out, code) * load(self.factors, r, code)),), vector=True)  # fmt: skip
+        powers = For("r", ZERO, var("tall"), (
+            Local("base", load(self.newer, r, code)),
+            total,
+            Store(self.sums, var("r0") + r, load(self.sums, var("r0") + r, code) + var("sum", code)),
+            If(expr.and_(late, ne(load(self.factors, r, code), const(1, code))), (rescale,)),
+        ))  # fmt: skip
+        return tops, states, powers
+
+    def fold(self, name: str, stop: Value, init: Value, value: Value, body: list[Statement], join: Join) -> Reduce:
+        return reduction(f"{name}.j", ZERO, stop, [name], [init], lambda a: [join(a[0], value)], lambda a, b: [join(a[0], b[0])], body)
+
+    def weigh(self) -> Multiply:
+        """Powers times values, added to the result."""
+        first, r = var("c") * self.wide, var("v") * self.height
+        return Multiply(
+            self.powers, (var("v") * self.row + var("k0")) * number(self.cut.pitch),
+            2, self.at("value", "own", var("j0") + var("k0")) + first, var("value.r"),
+            self.out, self.at("out", "h", var("i0") + var("r0") + r) + first, var("out.r"),
+            min_(self.height, var("tall") - r), min_(self.wide, var("value_width") - first), min_(number(DEPTH), var("seen") - var("k0")),
+            gt(var("j0") + var("k0"), ZERO), self.cut.height, self.cut.vectors,
+        )  # fmt: skip
+
+    def finish(self) -> tuple[Statement, ...]:
+        """Rows divided by their sums; one that saw nothing stays 0."""
+        code, f = self.code, var("f")
+        total = load(self.sums, f, code)
+        nothing = eq(total, const(0, code))
+        log = expr.select(nothing, const(0, code), load(self.tops, f, code) + expr.call("log", total))
+        out = self.at("out", "h", var("i0") + var("d")) + var("e.o")
+        scaled = Store(self.out, out, load(self.out, out, code) * load(self.factors, var("d"), code))
+        return (
+            For("f", ZERO, var("high"), (
+                Store(self.log, (var("b") * var("heads") + var("h")) * var("length") + var("i0") + f, log),
+                Store(self.factors, f, expr.select(nothing, const(0, code), const(1, code) / total)),
+            ), vector=True),
+            For("d", ZERO, var("high"), (For("e.o", ZERO, var("value_width"), (scaled,), vector=True),)),
+        )  # fmt: skip
+
+
+DENSE_PARAMS = ("heads", "rows", "width", *strides("source"), "made.r")
+
+
+def dense_nest(code: str) -> Nest:
+    """Rows of each head side by side, as far apart as told: parallel over batch and heads."""
+    r, c = var("r"), var("c")
+    b, h = idiv(var("i"), var("heads")), irem(var("i"), var("heads"))
+    source = b * var("source.b") + h * var("source.h") + r * var("source.r") + c
+    copy = Store(1, (var("i") * var("rows") + r) * var("made.r") + c, load(0, source, code))
+    body = For("r", ZERO, var("rows"), (For("c", ZERO, var("width"), (copy,), vector=True),))
+    return Nest("attention_rows", operands([code], [code]), DENSE_PARAMS, rows(body))
