@@ -33,6 +33,7 @@ QUERIES, KEYS = 64, 256         # rows and columns of a block of scores: they st
 PANEL = 128                     # keys that one product multiplies: their panel stays in the first-level cache
 WORK, COPIES = 1 << 17, 1 << 15 # multiply-adds, and elements copied, worth a chunk
 ITEMS = 8                       # blocks of queries there should be, for threads to share
+FEW_QUERIES = 3                 # up to which each reads keys and values for itself
 FEW_ROWS = 16                   # of which copying costs more than reading them far apart
 _kernels: dict[tuple, int] = {}
 
@@ -383,13 +384,14 @@ class FlashAttention(_Flash):
         if query.device.type == "meta":
             return _C.Plan(first, query.device, slots, [], False, self.wrap)
         heads = Heads(s, query.dtype, first + len(slots))
-        value_slot, value_strides = heads.whole(value, 2)
-        block, blocks = query_blocks(s)
+        form = "rows" if s.length <= FEW_QUERIES else "tiles"
+        value_slot, value_strides = (2, rows_of(value)[:3]) if form == "rows" else heads.whole(value, 2)
+        block, blocks = (1, s.length) if form == "rows" else query_blocks(s)
         params = [s.heads * s.group, s.group, s.length, s.keys, s.width, s.value_width, block, blocks, bits_of(s.scale)]
         params += [*rows_of(query)[:3], *rows_of(key)[:3], *value_strides, *result[:3]]
         params += mask_strides(mask, (*query.shape[:3], s.keys)) if mask is not None else ()
         work = block * s.keys * (s.width + s.value_width)
-        step = (kernel("forward_nest", s.code, s.causal, s.mask), [0, 1, value_slot, *range(3, first + 2)], params,
+        step = (kernel("forward_nest", s.code, s.causal, s.mask, form), [0, 1, value_slot, *range(3, first + 2)], params,
                 s.batch * s.heads * s.group * blocks, max(1, WORK // work), -1)  # fmt: skip
         return _C.Plan(first, query.device, slots + heads.slots, [*heads.steps, step], False, self.wrap)
 

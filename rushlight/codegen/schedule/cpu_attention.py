@@ -35,7 +35,6 @@ class Cut(Blocking):
         self.turn = 4 * self.lanes
         both = math.lcm(self.turn, self.width)
         self.keys = KEYS // both * both
-        self.rows = STRIPS * self.height
 
 
 SIZES = ("heads", "group", "length", "keys", "width", "value_width", "block", "blocks", "scale")
@@ -51,9 +50,11 @@ def forward_params(mask: str | None) -> tuple[str, ...]:
     return (*SIZES, *(p for group in names for p in group), *(strides("mask", "bhrc") if mask else ()))
 
 
-def forward_nest(code: str, causal: bool, mask: str | None, bits: int = 0) -> Nest:
-    """Operands: query, key, value, [mask], result, logarithms of the summed powers (dense)."""
-    return _Forward(code, causal, mask, bits).nest()
+def forward_nest(code: str, causal: bool, mask: str | None, form: str = "tiles", bits: int = 0) -> Nest:
+    """Operands: query, key, value, [mask], result, logarithms of the summed powers (dense).
+
+    tiles: blocks of queries. rows: a query at a time, for few of them: keys and values are read once, where they lie."""
+    return (_Rows if form == "rows" else _Forward)(code, causal, mask, bits).nest()
 
 
 class _Attention:
@@ -106,19 +107,23 @@ class _Attention:
 
 
 class _Forward(_Attention):
+    form = "tiles"
+
     def __init__(self, code: str, causal: bool, mask: str | None, bits: int) -> None:
         super().__init__(code, causal, mask, bits)
         self.out = 4 if mask else 3
         self.log = self.out + 1
-        self.queries, self.packed_keys, self.scores, self.powers = range(self.log + 1, self.log + 5)
-        self.tops, self.sums, self.newer, self.factors = range(self.log + 5, self.log + 9)
+        self.scores, self.tops, self.sums, self.newer, self.factors = range(self.log + 1, self.log + 6)
+        self.queries, self.packed_keys, self.powers = range(self.log + 6, self.log + 9)
+
+    def stack(self) -> list[int]:
+        """Elements of the kernel's own memory."""
+        cut = self.cut
+        packed = [STRIPS * SPAN * cut.pitch, SPAN * cut.keys, GROUP * cut.keys * cut.pitch]
+        return [GROUP * cut.height * cut.keys, *[STRIPS * cut.height] * 4, *packed]
 
     def nest(self) -> Nest:
         cut, code = self.cut, self.code
-        stack = [
-            Operand(code, STRIPS * SPAN * cut.pitch), Operand(code, SPAN * cut.keys), Operand(code, GROUP * cut.height * cut.keys),
-            Operand(code, GROUP * cut.keys * cut.pitch), *[Operand(code, cut.rows)] * 2, *[Operand(code, cut.rows)] * 2,
-        ]  # fmt: skip
         i, blocks, heads = var("i"), var("blocks"), var("heads")
         block = irem(i, blocks)
         seen = min_(var("keys"), var("i0") + var("high")) if self.causal else var("keys")
@@ -135,13 +140,19 @@ class _Forward(_Attention):
             For("j", ZERO, idiv(var("reach") + number(cut.keys - 1), self.row), (
                 Local("j0", var("j") * self.row),
                 Local("some", min_(self.row, var("reach") - var("j0"))),
-                For("g", ZERO, idiv(var("high") + number(GROUP * cut.height - 1), number(GROUP * cut.height)), self.group()),
+                *self.meet(),
             )),
             *self.finish(),
         )  # fmt: skip
         codes = [code, code, code, *([self.mask] if self.mask else [])]
-        name = "_".join(["attention", *(["causal"] if self.causal else []), *([f"mask_{self.mask}"] if self.mask else [])])
+        name = "_".join(["attention", self.form, *(["causal"] if self.causal else []), *([f"mask_{self.mask}"] if self.mask else [])])
+        stack = [Operand(code, count) for count in self.stack()]
         return Nest(name, (*operands(codes, [code, code]), *stack), forward_params(self.mask), rows(*body))
+
+    def meet(self) -> tuple[Statement, ...]:
+        """The block of queries meets a block of keys."""
+        height = GROUP * self.cut.height
+        return (For("g", ZERO, idiv(var("high") + number(height - 1), number(height)), self.group()),)
 
     def group(self) -> tuple[Statement, ...]:
         """Some strips of query rows meet the block of keys."""
@@ -159,9 +170,13 @@ class _Forward(_Attention):
             Local("tall", min_(number(GROUP * cut.height), var("high") - var("r0"))),
             Local("row_strips", idiv(var("tall") + number(cut.height - 1), self.height)),
             Local("seen", visible),
-            Local("padded", idiv(var("seen") + number(cut.turn - 1), number(cut.turn)) * number(cut.turn)),
+            self.padded(),
             *((If(gt(var("seen"), ZERO), work),) if self.causal else work),
         )
+
+    def padded(self) -> Local:
+        turn = number(self.cut.turn)
+        return Local("padded", idiv(var("seen") + turn - ONE, turn) * turn)
 
     def scores_of_slice(self) -> tuple[Statement, ...]:
         start, many = var("slice") * number(SPAN), gt(var("slices"), ONE)
@@ -262,6 +277,33 @@ class _Forward(_Attention):
             ), vector=True),
             For("d", ZERO, var("high"), (For("e.o", ZERO, var("value_width"), (scaled,), vector=True),)),
         )  # fmt: skip
+
+
+class _Rows(_Forward):
+    """Blocks of queries are single rows, as parameters say: nothing is packed, all is read at the speed of memory."""
+
+    form = "rows"
+
+    def stack(self) -> list[int]:
+        return [self.cut.keys, 1, 1, 1, 1]
+
+    def meet(self) -> tuple[Statement, ...]:
+        code, k = self.code, var("k")
+        query, key = self.at("query", "h", var("i0")) + var("dot.j"), self.at("key", "own", var("j0") + k) + var("dot.j")
+        dot = self.fold("dot", var("width"), const(0, code), load(0, query, code) * load(1, key, code), [], expr.add)
+        out = self.at("out", "h", var("i0")) + var("c")
+        value = load(self.scores, var("weigh.j"), code) * load(2, self.at("value", "own", var("j0") + var("weigh.j")) + var("c"), code)
+        total = self.fold("weigh", var("seen"), const(0, code), value, [], expr.add)
+        earlier = expr.select(gt(var("j"), ZERO), load(self.out, out, code), const(0, code))
+        return (
+            Local("r0", ZERO),
+            Local("tall", ONE),
+            Local("seen", var("some")),
+            self.padded(),
+            For("k", ZERO, var("seen"), (dot, Store(self.scores, k, var("dot", code)))),
+            *self.softmax(),
+            For("c", ZERO, var("value_width"), (total, Store(self.out, out, earlier + var("weigh", code))), vector=True),
+        )
 
 
 DENSE_PARAMS = ("heads", "rows", "width", *strides("source"), "made.r")
