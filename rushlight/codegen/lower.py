@@ -481,7 +481,7 @@ class Lowering(Addressing):
             given = [(s.source, s.start), s.line, s.step, (s.target, s.at), s.apart, s.lines, s.length, s.count]
             return pack_function(shape, s.width), given
         given = [(s.a, s.a_at), (s.b, s.b_at), s.b_step, (s.c, s.c_at), s.c_step, s.rows, s.columns, s.depth, s.add]
-        return multiply_function(shape, s.height, s.vectors), given
+        return multiply_function(shape, s.height, s.vectors, s.pitch), given
 
     def branch(self, s: If) -> None:
         condition = self.evaluate(s.condition)

@@ -70,23 +70,24 @@ class TileShape(Record):
 # --- multiplying ------------------------------------------------------------------------------------------------------
 
 
-def multiply_function(shape: TileShape, height: int, vectors: int) -> Functions:
+def multiply_function(shape: TileShape, height: int, vectors: int, pitch: int = 0) -> Functions:
     """The function of a `Multiply`: whole tiles at once, edges in smaller ones."""
-    name = f"multiply_{shape.code}_{height}x{vectors}"
+    pitch = pitch or shape.pitch(height)
+    name = f"multiply_{shape.code}_{height}x{vectors}_{pitch}"
     heights = [height, *(h for h in EDGE_ROWS if h < height)]
     texts = {}
     for h in heights:
         for v in range(1, vectors + 1):
-            texts[tile_name(shape, h, v)] = tile_text(shape, h, v, shape.pitch(height))
-    texts[name] = driver_text(shape, name, heights, vectors)
+            texts[tile_name(shape, h, v, pitch)] = tile_text(shape, h, v, pitch)
+    texts[name] = driver_text(shape, name, heights, vectors, pitch)
     return name, texts, declarations(shape.lanes, shape.element).splitlines()
 
 
-def tile_name(shape: TileShape, rows: int, vectors: int) -> str:
-    return f"tile_{shape.code}_{rows}x{vectors}"
+def tile_name(shape: TileShape, rows: int, vectors: int, pitch: int) -> str:
+    return f"tile_{shape.code}_{rows}x{vectors}_{pitch}"
 
 
-def driver_text(shape: TileShape, name: str, heights: Sequence[int], vectors: int) -> str:
+def driver_text(shape: TileShape, name: str, heights: Sequence[int], vectors: int, pitch: int) -> str:
     """Tiles over rows x columns, from tall to low: the number of vectors is that of the columns."""
     w = Writer(name, MULTIPLY, "internal ")
     first: Number = 0
@@ -99,14 +100,14 @@ def driver_text(shape: TileShape, name: str, heights: Sequence[int], vectors: in
                 wide = w.compare("sgt", w["columns"], (v - 1) * shape.lanes)
                 fits = wide if v == vectors else w.both(wide, w.compare("sle", w["columns"], v * shape.lanes))
                 with w.when(fits):
-                    w.call(tile_name(shape, height, v), *given)
+                    w.call(tile_name(shape, height, v, pitch), *given)
         first = i.i
     return w.text()
 
 
 def tile_text(shape: TileShape, rows: int, vectors: int, pitch: int) -> str:
     """One tile: `rows` x `vectors` sums, of which `columns` columns are wanted."""
-    w = Writer(tile_name(shape, rows, vectors), TILE, "internal ")
+    w = Writer(tile_name(shape, rows, vectors, pitch), TILE, "internal ")
     width = vectors * shape.lanes
     spill = w.scratch(shape.element, rows * width)
     sums = [Reg("zeroinitializer", shape.vector)] * (rows * vectors)

@@ -17,20 +17,15 @@ from typing import Any
 
 from .. import _C
 from ..base.assertions import sym_sqrt
-from ..codegen.schedule import cpu_attention
-from ..codegen.schedule.cpu_attention import GROUP, STRIPS, Cut
-from ..codegen.transpose import transpose_kernel
+from ..codegen.schedule.cpu_attention import GROUP, STRIPS, Cut, dense_nest, forward_nest
+from ..codegen.schedule.cpu_attention_backward import backward_nest, inner_nest
 from ..op import Composite, Extern, find_op
 from ..op.batching import batch, expanded, folded
-from ..op.blocks import SCRATCH, Block, Call, Form, Loop, When, product, step
 from ..op.definition import KIND_PLANNED
 from ..op.pointwise import compile_for
-from . import attention_rows as nests
 from .attention import masked_scores, repeat_heads
 from .normalize import through_body
 
-QUERIES, KEYS = 64, 256         # rows and columns of a block of scores: they stay in the second-level cache
-PANEL = 128                     # keys that one product multiplies: their panel stays in the first-level cache
 WORK, COPIES = 1 << 17, 1 << 15 # multiply-adds, and elements copied, worth a chunk
 ITEMS = 8                       # blocks of queries there should be, for threads to share
 FEW_QUERIES = 3                 # up to which each reads keys and values for itself
@@ -38,11 +33,14 @@ FEW_ROWS = 16                   # of which copying costs more than reading them 
 _kernels: dict[tuple, int] = {}
 
 
+NESTS = {"forward": forward_nest, "backward": backward_nest, "inner": inner_nest, "dense": dense_nest}
+
+
 def kernel(name: str, *key: Any) -> int:
-    """The address of a generated loop."""
+    """The address of a generated kernel."""
     found = _kernels.get((name, *key))
     if found is None:
-        found = _kernels[name, *key] = compile_for(_C.device("cpu"), getattr(cpu_attention if hasattr(cpu_attention, name) else nests, name)(*key))
+        found = _kernels[name, *key] = compile_for(_C.device("cpu"), NESTS[name](*key))
     return found
 
 
@@ -68,200 +66,6 @@ class Sizes:
         own, keys = key.shape[1:3]
         factor = 1.0 / sym_sqrt(width) if scale is None else scale
         return Sizes(batch, own, heads // own, length, keys, width, value.shape[3], causal, factor, query.dtype.code, None if mask is None else mask.dtype.code)
-
-    @property
-    def size(self) -> int:
-        return 8 if self.code == "f64" else 4
-
-    @property
-    def query_blocks(self) -> int:
-        return -(-self.length // QUERIES)
-
-    @property
-    def key_blocks(self) -> int:
-        return -(-self.keys // KEYS)
-
-    @property
-    def panels(self) -> int:
-        return -(-self.keys // PANEL)
-
-    @property
-    def panel(self) -> int:
-        """Row stride of a panel of transposed keys or values."""
-        return min(PANEL, -(-self.keys // 16) * 16)
-
-    @property
-    def columns(self) -> int:
-        """Row stride of a block of scores."""
-        return min(KEYS, -(-self.keys // 16) * 16)
-
-    def panel_slot(self, dtype: Any, width: int) -> tuple:
-        """Memory for the transposed panels of keys (or values)."""
-        return ("temp", dtype, (self.batch, self.heads, self.panels, width, self.panel), None, -1, 0)
-
-
-class Places:
-    """Addresses of blocks: strides of every operand, as forms of the program's variables."""
-
-    def __init__(self, sizes: Sizes, block: Form) -> None:
-        """`block` is the number of the block of queries."""
-        self.sizes, self.block = sizes, block
-        self.b, self.h, self.g, self.j = (Form.var(n) for n in "bhgj")
-        self.first_row, self.first_col = block * QUERIES, self.j * KEYS
-        self.rows = (QUERIES, sizes.length - self.first_row)
-        left = [KEYS, sizes.keys - self.first_col]
-        if sizes.causal:   # the last row of the block sees this many columns
-            left.append(self.first_row + QUERIES - self.first_col)
-        self.cols = tuple(left)
-
-    def of_queries(self, slot: int, strides: tuple[int, ...]) -> Block:
-        """The block of a tensor [batch, query heads, length, ...]."""
-        head = self.h * self.sizes.group + self.g
-        return Block(slot, (self.b * strides[0] + head * strides[1] + self.first_row * strides[2]) * self.sizes.size)
-
-    def of_keys(self, slot: int, strides: tuple[int, ...], whole: bool = False) -> Block:
-        """The block of a tensor [batch, heads, keys, ...]; the whole head on demand."""
-        inner = Form(0) if whole else self.first_col * strides[2]
-        return Block(slot, (self.b * strides[0] + self.h * strides[1] + inner) * self.sizes.size)
-
-    def of_panels(self, slot: int, width: int, c: Form) -> Block:
-        """Panel `c`, counted from the block's first, of transposed keys or values."""
-        number = (self.b * self.sizes.heads + self.h) * self.sizes.panels + self.j * (KEYS // PANEL) + c
-        return Block(slot, number * (width * self.sizes.panel * self.sizes.size))
-
-    def panel_cols(self, c: Form) -> tuple:
-        """Keys of panel `c` that the block's queries see."""
-        return (PANEL, *(form - c * PANEL for form in self.cols))
-
-    def of_mask(self, slot: int, strides: tuple[int, ...]) -> Block:
-        head = self.h * self.sizes.group + self.g
-        size = {"b1": 1, "f64": 8}.get(self.sizes.mask, 4)
-        return Block(slot, (self.b * strides[0] + head * strides[1] + self.first_row * strides[2] + self.first_col * strides[3]) * size)
-
-    def row_params(self, mask_strides: tuple[int, ...]) -> list[Any]:
-        """What loops over rows of scores are told: see attention_rows.SHARED."""
-        return [self.cols, self.sizes.columns, self.first_row - self.first_col + 1, *mask_strides[2:]]
-
-
-def panel_step(s: Sizes, slot: int, strides: tuple[int, ...], target: int, width: int) -> tuple:
-    """The step filling `target` with transposed panels of keys (or values)."""
-    b, h, p = (Form.var(n) for n in "bhp")
-    source = Block(0, (b * strides[0] + h * strides[1] + p * (PANEL * strides[2])) * s.size)
-    made = Block(1, ((b * s.heads + h) * s.panels + p) * (width * s.panel * s.size))
-    count, strips = (PANEL, s.keys - p * PANEL), s.panel // 16
-    call = Call(transpose_kernel(s.size).address, [source, made], [count, width, strides[2], s.panel, strips, 0, 0], strips)
-    return step([slot, target], [("b", s.batch), ("h", s.heads), ("p", s.panels)], [], 64, [call], max(1, COPIES // (width * s.panel)))
-
-
-class Gathered:
-    """Operands of a plan whose rows lie far apart, copied side by side first: products read them faster, by more than that costs."""
-
-    def __init__(self, sizes: Sizes, dtype: Any, next_slot: int) -> None:
-        self.sizes, self.dtype, self.next_slot = sizes, dtype, next_slot
-        self.slots: list[tuple] = []
-        self.steps: list[tuple] = []
-
-    def take(self, t: Any, slot: int, strides: dict[str, tuple[int, ...]], name: str) -> int:
-        """The slot where rows of `t` are dense, with its strides noted under `name`."""
-        shape, width = tuple(t.shape), t.shape[3]
-        if strides[name][2] <= width or shape[2] < 16:
-            return slot
-        own, made = strides[name], dense(shape)
-        b, h = Form.var("b"), Form.var("h")
-        places = [Block(k, (b * row[0] + h * row[1]) * self.sizes.size) for k, row in enumerate((own, made))]
-        bytes_of = self.sizes.size
-        call = Call(kernel("copy_rows", self.sizes.code), places, [width, bytes_of, bytes_of, own[2] * bytes_of, width * bytes_of], shape[2])
-        self.steps.append(step([slot, self.next_slot], [("b", shape[0]), ("h", shape[1])], [], 64, [call], max(1, COPIES // (shape[2] * width))))
-        self.slots.append(("temp", self.dtype, shape, None, -1, 0))
-        self.next_slot += 1
-        strides[name] = made
-        return self.next_slot - 1
-
-
-def over_panels(at: Places, make: Any) -> list[Any]:
-    """A product for every panel of the block of keys: `make(c, cols, is_first)`."""
-    first, c = make(Form(0), at.panel_cols(Form(0)), True), Form.var("c") + 1
-    more = min(KEYS, at.sizes.keys) > PANEL
-    return [first, Loop("c", KEYS // PANEL - 1, [When(at.panel_cols(c), [make(c, at.panel_cols(c), False)])])] if more else [first]
-
-
-def forward_step(s: Sizes, strides: dict[str, tuple[int, ...]], value: int) -> tuple:
-    """The step filling result and logarithms; `value` is its slot in the plan. Slots: query, value, [mask], result, logarithms, transposed keys."""
-    out = 3 if s.mask else 2
-    # Heavy blocks first: a causal block of late queries sees the most keys.
-    at = Places(s, (s.query_blocks - 1) - Form.var("i") if s.causal else Form.var("i"))
-    scores, top = Block(SCRATCH, 0), Block(SCRATCH, QUERIES * s.columns * s.size)
-    sums = top.after(QUERIES * s.size)
-    q, result, v = at.of_queries(0, strides["query"]), at.of_queries(out, strides["result"]), at.of_keys(1, strides["value"])
-    lead = {name: row[2] for name, row in strides.items()}
-    online = s.key_blocks > 1
-    mask = [at.of_mask(2, strides["mask"])] if s.mask else []
-    tail = [lead["result"], s.value_width]
-
-    def score(c: Form, cols: tuple, first: bool) -> Call:
-        sizes, leading = (at.rows, cols, s.width), (lead["query"], s.panel, s.columns)
-        return product(s.code, q, at.of_panels(out + 2, s.width, c), scores.after(c * (PANEL * s.size)), sizes, leading, alpha=s.scale)
-
-    def weigh(c: Form, cols: tuple, first: bool) -> Call:
-        sizes, leading = (at.rows, s.value_width, cols), (s.columns, lead["value"], lead["result"])
-        return product(s.code, scores.after(c * (PANEL * s.size)), v.after(c * (PANEL * lead["value"] * s.size)), result, sizes, leading, beta=float(online or not first))
-
-    inner = [
-        *over_panels(at, score),
-        Call(kernel("forward_rows", s.code, s.causal, s.mask, online), [scores, top, sums, *([result] if online else []), *mask], at.row_params(strides["mask"]) + tail, at.rows),
-        *over_panels(at, weigh),
-    ]
-    body: list[Any] = inner
-    if online:
-        body = [Call(kernel("begin_rows", s.code), [result, top, sums], tail[::-1], at.rows), Loop("j", s.key_blocks, [When(at.cols, inner)])]
-    body = [*body, Call(kernel("finish_rows", s.code), [result, top, sums, at.of_queries(out + 1, strides["log"])], tail[::-1], at.rows)]
-    parallel = [("b", s.batch), ("h", s.heads), ("g", s.group), ("i", s.query_blocks)]
-    work = min(QUERIES, s.length) * s.keys * (s.width + s.value_width)
-    slots = [0, value, *range(3, out + 4)]   # of the plan: query, value, [mask], result, logarithms, transposed keys
-    return step(slots, parallel, ["j", "c"], (QUERIES * s.columns + 2 * QUERIES) * s.size, body, max(1, WORK // work))
-
-
-def backward_step(s: Sizes, strides: dict[str, tuple[int, ...]], given: Sequence[int]) -> tuple:
-    """The step filling all gradients, a head of keys at a time; `given` are the plan's slots of the first three.
-
-    Slots: gradient, query, key, value, result, logarithms, [mask], three gradients, transposed keys, transposed values."""
-    made = 7 if s.mask else 6
-    at = Places(s, Form.var("i"))
-    block = QUERIES * s.columns * s.size
-    scores, slopes, inner_products = Block(SCRATCH, 0), Block(SCRATCH, block), Block(SCRATCH, 2 * block)
-    g, q, result = (at.of_queries(slot, strides[name]) for slot, name in ((0, "gradient"), (1, "query"), (4, "result")))
-    k, dq = at.of_keys(2, strides["key"]), at.of_queries(made, strides["d_query"])
-    dk, dv = at.of_keys(made + 1, strides["d_key"]), at.of_keys(made + 2, strides["d_value"])
-    lead = {name: row[2] for name, row in strides.items()}
-    mask = [at.of_mask(6, strides["mask"])] if s.mask else []
-    m, d, e, ld = at.rows, s.width, s.value_width, s.columns
-
-    def along(block: Block, c: Form, row: int = 1) -> Block:
-        """Panel `c` of a block, whose keys lie `row` elements apart."""
-        return block.after(c * (PANEL * row * s.size))
-
-    products = {
-        "scores": lambda c, n, first: product(s.code, q, at.of_panels(made + 3, d, c), along(scores, c), (m, n, d), (lead["query"], s.panel, ld), alpha=s.scale),
-        "slopes": lambda c, n, first: product(s.code, g, at.of_panels(made + 4, e, c), along(slopes, c), (m, n, e), (lead["gradient"], s.panel, ld)),
-        "d_value": lambda c, n, first: product(s.code, along(scores, c), g, along(dv, c, e), (n, e, m), (ld, lead["gradient"], e), True, beta=1.0),
-        "d_query": lambda c, n, first: product(s.code, along(slopes, c), along(k, c, lead["key"]), dq, (m, d, n), (ld, lead["key"], d), alpha=s.scale, beta=1.0),
-        "d_key": lambda c, n, first: product(s.code, along(slopes, c), q, along(dk, c, d), (n, d, m), (ld, lead["query"], d), True, s.scale, 1.0),
-    }  # fmt: skip
-    rows = Call(kernel("backward_rows", s.code, s.causal, s.mask), [scores, slopes, at.of_queries(5, strides["log"]), inner_products, *mask], at.row_params(strides["mask"]), m)
-    steps = {name: over_panels(at, make) for name, make in products.items()}
-    pair = [*steps["scores"], *steps["slopes"], rows, *steps["d_value"], *steps["d_query"], *steps["d_key"]]
-    zero = kernel("zero_rows", s.code)
-    body = [
-        Call(zero, [at.of_keys(made + 1, strides["d_key"], whole=True)], [d, d], s.keys),
-        Call(zero, [at.of_keys(made + 2, strides["d_value"], whole=True)], [e, e], s.keys),
-        Loop("g", s.group, [Loop("i", s.query_blocks, [
-            Call(zero, [dq], [d, d], m),
-            Call(kernel("inner_rows", s.code), [g, result, inner_products], [e, lead["gradient"], lead["result"]], m),
-            Loop("j", s.key_blocks, [When(at.cols, pair)]),
-        ])]),
-    ]  # fmt: skip
-    work = s.group * s.length * s.keys * (s.width + s.value_width)
-    return step([*given, *range(3, made + 5)], [("b", s.batch), ("h", s.heads)], ["g", "i", "j", "c"], 2 * block + QUERIES * s.size, body, max(1, WORK // work))
 
 
 def bits_of(number: float) -> int:
@@ -345,7 +149,7 @@ class Heads:
             return slot, rows_of(t)[:3]
         row = -(-width // lanes) * lanes
         params = [heads, length, width, *rows_of(t)[:3], row]
-        self.steps.append((kernel("dense_nest", self.sizes.code), [slot, self.next_slot], params, batch * heads, max(1, COPIES // (length * row)), -1))
+        self.steps.append((kernel("dense", self.sizes.code), [slot, self.next_slot], params, batch * heads, max(1, COPIES // (length * row)), -1))
         self.slots.append(("temp", self.dtype, (batch, heads, length, row), None, -1, 0))
         self.next_slot += 1
         return self.next_slot - 1, (heads * length * row, length * row, row)
@@ -391,7 +195,7 @@ class FlashAttention(_Flash):
         params += [*rows_of(query)[:3], *rows_of(key)[:3], *value_strides, *result[:3]]
         params += mask_strides(mask, (*query.shape[:3], s.keys)) if mask is not None else ()
         work = block * s.keys * (s.width + s.value_width)
-        step = (kernel("forward_nest", s.code, s.causal, s.mask, form), [0, 1, value_slot, *range(3, first + 2)], params,
+        step = (kernel("forward", s.code, s.causal, s.mask, form), [0, 1, value_slot, *range(3, first + 2)], params,
                 s.batch * s.heads * s.group * blocks, max(1, WORK // work), -1)  # fmt: skip
         return _C.Plan(first, query.device, slots + heads.slots, [*heads.steps, step], False, self.wrap)
 
@@ -442,21 +246,24 @@ class FlashAttentionBackward(_Flash):
         if not all(readable(t) for t in (grad, query, key, value, out)) or not log._is_contiguous() or (mask is not None and mask.dtype not in (query.dtype, _C.bool)):
             return None
         s = Sizes.of(query, key, value, mask, is_causal, scale)
-        strides = {
-            "gradient": rows_of(grad), "query": rows_of(query), "key": rows_of(key), "value": rows_of(value), "result": rows_of(out),
-            "log": dense((*query.shape[:3], 1)), "mask": mask_strides(mask, (*query.shape[:3], s.keys)),
-            "d_query": dense(query.shape), "d_key": dense(key.shape), "d_value": dense(value.shape),
-        }  # fmt: skip
         slots = [("new", query.dtype, tuple(t.shape), None, -1, 0) for t in (query, key, value)]
         first = 7 if mask is not None else 6
         if query.device.type == "meta":
             return _C.Plan(first, query.device, slots, [], False, self.wrap)
-        slots += [s.panel_slot(query.dtype, s.width), s.panel_slot(query.dtype, s.value_width)]
-        panels = [panel_step(s, 2, strides["key"], first + 3, s.width), panel_step(s, 3, strides["value"], first + 4, s.value_width)]
-        near = Gathered(s, query.dtype, first + len(slots))
-        given = [near.take(t, k, strides, name) for k, (name, t) in enumerate((("gradient", grad), ("query", query), ("key", key)))]
-        steps = [*panels, *near.steps, backward_step(s, strides, given)]
-        return _C.Plan(first, query.device, slots + near.slots, steps, False, self.wrap)
+        inner, count = first + 3, s.batch * s.heads * s.group
+        slots.append(("temp", query.dtype, tuple(query.shape[:3]), None, -1, 0))
+        sums = [s.heads * s.group, s.length, s.value_width, *rows_of(grad)[:3], *rows_of(out)[:3]]
+        sums_step = (kernel("inner", s.code), [0, 4, inner], sums, count, max(1, COPIES // (s.length * s.value_width)), -1)
+        heads = Heads(s, query.dtype, first + len(slots))
+        given = [heads.whole(t, slot) for slot, t in enumerate((grad, query, key))]
+        params = [s.heads, s.group, s.length, s.keys, s.width, s.value_width, bits_of(s.scale)]
+        places = [*[p for _, p in given], rows_of(value)[:3], *[dense(t.shape)[:3] for t in (query, key, value)]]
+        params += [stride for place in places for stride in place]
+        params += mask_strides(mask, (*query.shape[:3], s.keys)) if mask is not None else ()
+        work = s.group * s.length * s.keys * (s.width + s.value_width)
+        operands = [*[slot for slot, _ in given], 3, 5, inner, *([6] if mask is not None else []), first, first + 1, first + 2]
+        step = (kernel("backward", s.code, s.causal, s.mask), operands, params, s.batch * s.heads, max(1, WORK // work), -1)
+        return _C.Plan(first, query.device, slots + heads.slots, [*heads.steps, sums_step, step], False, self.wrap)
 
     def run(self, grad, query, key, value, out, log, dropout_p, is_causal, mask, scale):
         given = (grad, query, key, value, out, log, mask)

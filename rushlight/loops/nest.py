@@ -195,6 +195,7 @@ class Multiply(Record):
 
     `a` was packed `height` rows side by side, `b` is read in rows of `vectors` vectors; both may hold more than `rows` and
     `columns` of them, `c` does not. How wide a vector is, and how sums are kept (vector or matrix registers), is the target's.
+    Values of k of `a` are `pitch` elements apart, or `height` of them, rounded up to whole vectors.
     """
 
     a: int
@@ -211,6 +212,7 @@ class Multiply(Record):
     add: Value
     height: int
     vectors: int
+    pitch: int = 0
 
 
 Statement = For | Reduce | Local | Assign | Store | If | Check | Pack | Multiply
@@ -253,7 +255,7 @@ def _describe(item: object, form: list[object]) -> None:
     else:
         form.append(type(item).__name__)
         for field in item.fields:
-            if field not in ("turned", "gathers") or getattr(item, field):
+            if field not in ("turned", "gathers", "pitch") or getattr(item, field):
                 _describe(getattr(item, field), form)
 
 

@@ -15,7 +15,21 @@ from collections.abc import Callable
 
 from ...loops import expr
 from ...loops.expr import Value, bitcast, cast, const, eq, gt, idiv, irem, load, max_, min_, ne, or_, var
-from ...loops.nest import For, If, Local, Multiply, Nest, Operand, Pack, Reduce, Statement, Store, operands, reduction, rows
+from ...loops.nest import (
+    For,
+    If,
+    Local,
+    Multiply,
+    Nest,
+    Operand,
+    Pack,
+    Reduce,
+    Statement,
+    Store,
+    operands,
+    reduction,
+    rows,
+)
 from .cpu_product import Blocking, number
 
 KEYS = 256               # about as many keys meet a block of queries at a time: their scores stay in the first-level cache
@@ -57,13 +71,19 @@ def forward_nest(code: str, causal: bool, mask: str | None, form: str = "tiles",
     return (_Rows if form == "rows" else _Forward)(code, causal, mask, bits).nest()
 
 
-class _Attention:
+def fold(name: str, stop: Value, init: Value, value: Value, body: list[Statement], join: Join) -> Reduce:
+    """`value` of every `name`.j below `stop`, joined."""
+    return reduction(f"{name}.j", ZERO, stop, [name], [init], lambda a: [join(a[0], value)], lambda a, b: [join(a[0], b[0])], body)
+
+
+class Attention:
     """What nests of both directions share: names, places, loops over rows of scores."""
 
     def __init__(self, code: str, causal: bool, mask: str | None, bits: int) -> None:
         self.cut, self.code, self.causal, self.mask = Cut(code, bits), code, causal, mask
         self.height, self.wide = number(self.cut.height), number(self.cut.width)
-        self.row = number(self.cut.keys)             # elements between rows of scores
+        self.keys = number(self.cut.keys)
+        self.row = self.keys                         # elements between rows of scores
 
     def at(self, name: str, head: str, row: Value | None = None) -> Value:
         """Where a row of an operand begins."""
@@ -78,7 +98,7 @@ class _Attention:
         return Local("factor", cast(bitcast(var("scale"), "f64"), self.code))
 
     def score_tile(self, a: int, a_at: Value, b: int, c: int, c_at: Value, high: Value) -> Multiply:
-        """Rows packed in `a` times strip t of the keys packed in `b`.
+        """Rows packed in `a` times strip t of the lines packed in `b`.
 
         Its last columns are whole: there is room for them, and nobody looks at them."""
         t = var("t")
@@ -94,6 +114,16 @@ class _Attention:
         """How many columns of the block a row sees."""
         return Local("limit", max_(ZERO, min_(var("seen"), row + ONE - var("j0"))) if self.causal else var("seen"))
 
+    def padded(self) -> Local:
+        """Columns of the block up to a whole turn of a loop over vectors."""
+        turn = number(self.cut.turn)
+        return Local("padded", idiv(var("seen") + turn - ONE, turn) * turn)
+
+    def hidden(self, place: Value, *values: Value) -> For:
+        """Columns that a row does not see, or that do not exist, become -inf, so that loops may run over whole vectors."""
+        stores = [Store(self.scores + k, place + var("z"), value) for k, value in enumerate(values)]
+        return For("z", var("limit"), var("padded"), tuple(stores), vector=True)
+
     def score(self, place: Value, row: Value, j: Value, mask_operand: int) -> Value:
         """A score as the row's maximum sees it: scaled, with its mask."""
         score = load(self.scores, place + j, self.code) * var("factor", self.code)
@@ -106,7 +136,7 @@ class _Attention:
         return score + cast(extra, self.code)
 
 
-class _Forward(_Attention):
+class _Forward(Attention):
     form = "tiles"
 
     def __init__(self, code: str, causal: bool, mask: str | None, bits: int) -> None:
@@ -137,9 +167,9 @@ class _Forward(_Attention):
             Local("slices", max_(ONE, idiv(var("width") + number(SPAN - 1), number(SPAN)))),
             Local("reach", seen),
             self.factor(),
-            For("j", ZERO, idiv(var("reach") + number(cut.keys - 1), self.row), (
-                Local("j0", var("j") * self.row),
-                Local("some", min_(self.row, var("reach") - var("j0"))),
+            For("j", ZERO, idiv(var("reach") + number(cut.keys - 1), self.keys), (
+                Local("j0", var("j") * self.keys),
+                Local("some", min_(self.keys, var("reach") - var("j0"))),
                 *self.meet(),
             )),
             *self.finish(),
@@ -174,10 +204,6 @@ class _Forward(_Attention):
             *((If(gt(var("seen"), ZERO), work),) if self.causal else work),
         )
 
-    def padded(self) -> Local:
-        turn = number(self.cut.turn)
-        return Local("padded", idiv(var("seen") + turn - ONE, turn) * turn)
-
     def scores_of_slice(self) -> tuple[Statement, ...]:
         start, many = var("slice") * number(SPAN), gt(var("slices"), ONE)
         apart = number(SPAN * self.cut.pitch)
@@ -210,14 +236,13 @@ class _Forward(_Attention):
         low, zero = const(-math.inf, code), const(0, code)
         row, place = var("i0") + var("r0") + var("m"), var("m") * self.row
         value = self.score(place, row, var("top.j"), 3)
-        # Columns that a row does not see, or that do not exist, become -inf, so that loops run over whole vectors. A mask has
-        # no more columns than keys: there, those are seen first.
-        hide = For("z", var("limit"), var("padded"), (Store(self.scores, place + var("z"), low),), vector=True)
+        # A mask has no more columns than there are keys: where there is one, those are seen first.
+        hide = self.hidden(place, low)
         if self.mask is None:
-            top = [hide, self.fold("top", var("padded"), low, value, [], max_)]
+            top = [hide, fold("top", var("padded"), low, value, [], max_)]
         else:
             kept = [Local("x", value), Store(self.scores, place + var("top.j"), var("x", code))]
-            top = [self.fold("top", var("limit"), low, var("x", code), kept, max_), hide]
+            top = [fold("top", var("limit"), low, var("x", code), kept, max_), hide]
         tops = For("m", ZERO, var("tall"), (self.visible(row), *top, Store(self.newer, var("m"), var("top", code))))
         state, late = var("r0") + w, gt(var("j"), ZERO)
         before, newest, shrink = var("before", code), var("newest", code), var("shrink", code)
@@ -234,7 +259,7 @@ class _Forward(_Attention):
         place = r * self.row
         again = load(self.scores, place + var("sum.j"), code)
         again = again - var("base", code) if self.mask else expr.fma(again, var("factor", code), -var("base", code))
-        total = self.fold("sum", var("padded"), zero, var("e", code), [
+        total = fold("sum", var("padded"), zero, var("e", code), [
             Local("e", expr.call("exp_of_negative", again)), Store(self.scores, place + var("sum.j"), var("e", code)),
         ], expr.add)  # fmt: skip
         out = self.at("out", "h", var("i0") + var("r0") + r) + var("o")
@@ -248,14 +273,11 @@ class _Forward(_Attention):
         ))  # fmt: skip
         return tops, states, powers
 
-    def fold(self, name: str, stop: Value, init: Value, value: Value, body: list[Statement], join: Join) -> Reduce:
-        return reduction(f"{name}.j", ZERO, stop, [name], [init], lambda a: [join(a[0], value)], lambda a, b: [join(a[0], b[0])], body)
-
     def weigh(self) -> Multiply:
         """Powers times values, added to the result."""
         first, r = var("c") * self.wide, var("v") * self.height
         return Multiply(
-            self.powers, (var("v") * self.row + var("k0")) * number(self.cut.pitch),
+            self.powers, (var("v") * self.keys + var("k0")) * number(self.cut.pitch),
             2, self.at("value", "own", var("j0") + var("k0")) + first, var("value.r"),
             self.out, self.at("out", "h", var("i0") + var("r0") + r) + first, var("out.r"),
             min_(self.height, var("tall") - r), min_(self.wide, var("value_width") - first), min_(number(DEPTH), var("seen") - var("k0")),
@@ -290,10 +312,10 @@ class _Rows(_Forward):
     def meet(self) -> tuple[Statement, ...]:
         code, k = self.code, var("k")
         query, key = self.at("query", "h", var("i0")) + var("dot.j"), self.at("key", "own", var("j0") + k) + var("dot.j")
-        dot = self.fold("dot", var("width"), const(0, code), load(0, query, code) * load(1, key, code), [], expr.add)
+        dot = fold("dot", var("width"), const(0, code), load(0, query, code) * load(1, key, code), [], expr.add)
         out = self.at("out", "h", var("i0")) + var("c")
         value = load(self.scores, var("weigh.j"), code) * load(2, self.at("value", "own", var("j0") + var("weigh.j")) + var("c"), code)
-        total = self.fold("weigh", var("seen"), const(0, code), value, [], expr.add)
+        total = fold("weigh", var("seen"), const(0, code), value, [], expr.add)
         earlier = expr.select(gt(var("j"), ZERO), load(self.out, out, code), const(0, code))
         return (
             Local("r0", ZERO),
