@@ -1,6 +1,5 @@
 // The Python module, and nothing else: each part of the core adds its own names.
 #include "blas.h"
-#include "blocks.h"
 #include "build.h"
 #include "call.h"
 #include "checksum.h"
@@ -25,7 +24,7 @@ PyMODINIT_FUNC PyInit__C() {
   if (!module) return nullptr;
   int (*parts[])(PyObject*) = {rl::init_types, rl::init_device, rl::init_cuda, rl::init_symbolic, rl::init_extents, rl::init_storage, rl::init_tensor, rl::init_build, rl::init_dlpack,
                                rl::init_plan,  rl::init_call, rl::init_lookup,    rl::init_index,  rl::init_tape,  rl::init_loader,
-                               rl::init_random, rl::init_blas,   rl::init_blocks, rl::init_lapack,
+                               rl::init_random, rl::init_blas, rl::init_lapack,
                                rl::init_quick_module, rl::init_update, rl::init_shared, rl::init_shared_arena, rl::init_checksum, rl::init_guard};
   for (auto part : parts)
     if (part(module)) {

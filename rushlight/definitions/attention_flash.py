@@ -2,9 +2,8 @@
 
 Enters: 4-D query, key and value [batch, heads, length, width], the fewer heads of key and value shared by groups of query
 heads. Leaves: the result and, per query, the logarithm of its summed exponentials, from which the backward recomputes the
-weights. Refuses: dropout. Both directions are block programs (op/blocks.py): matrix products with generated loops over
-rows between them, so scratch memory is a block of scores per thread, whatever the lengths. Blocks of keys that causal
-attention hides are skipped.
+weights. Refuses: dropout. Both directions are nests of tiles (codegen/schedule/cpu_attention.py, cpu_attention_backward.py);
+scratch memory is a few blocks per thread, whatever the lengths. Blocks of keys that causal attention hides are skipped.
 """
 
 from __future__ import annotations

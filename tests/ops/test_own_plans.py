@@ -15,7 +15,7 @@ DEFINITIONS = Path(rushlight.__file__).parent / "definitions"
 
 # Planners and library kernels: products, convolutions, attention, sorting, Fourier transforms, recurrences and factorisations.
 PLANNERS = frozenset({
-    "attention_flash.py", "attention_rows.py", "conv.py", "fft.py", "fft_rows.py", "linalg/eigen.py", "linalg/factor.py",
+    "attention_flash.py", "conv.py", "fft.py", "fft_rows.py", "linalg/eigen.py", "linalg/factor.py",
     "matmul.py", "matmul_add.py", "random.py", "recurrence_rows.py", "sorting.py",
 })  # fmt: skip
 NO_LOOPS = frozenset({"creation.py:Empty", "creation.py:EmptyPermuted", "creation.py:EmptyStrided"})      # memory as it is: nothing to compute
