@@ -173,7 +173,9 @@ if _collects:
 
 # One name per line: branches that add some do not collide.
 _SUBPACKAGES = frozenset((
+    "_decomp",
     "_dynamo",
+    "_functorch",
     "_jit_internal",
     "__config__",
     "accelerator",
@@ -195,6 +197,7 @@ _SUBPACKAGES = frozenset((
     "fft",
     "func",
     "functional",
+    "functorch",
     "futures",
     "fx",
     "hub",

@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from .. import _C
 from .._C import Tensor
 from ..fx._lazy_graph_module import _LazyGraphModule
 from ..fx.graph import Graph
@@ -100,7 +101,14 @@ def default_partition(joint: GraphModule, num_results: int, overwritten: Sequenc
     later = needed_for([g for g in grads if g in backward], lambda node: node not in backward)
     forward_only = [g for g in grads if g not in backward]
     shared = [n for n in graph.nodes if n in later and n not in backward] + [g for g in dict.fromkeys(forward_only) if g not in later]
-    return cut(joint, num_results, [n for n in shared if not is_cheap_constant(n)], overwritten)
+    return cut(joint, num_results, list(dict.fromkeys(source_of(n) for n in shared if not is_cheap_constant(n))), overwritten)
+
+
+def source_of(node: Node) -> Node:
+    """What a view looks at: saving that is saving the view, and inputs need not be saved at all."""
+    while isinstance(node.target, _C.Overload) and node.target.is_view and len(node.all_input_nodes) == 1 and isinstance(node.meta.get("val"), Tensor):
+        node = node.all_input_nodes[0]
+    return node
 
 
 def is_cheap_constant(node: Node) -> bool:

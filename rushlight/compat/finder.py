@@ -52,12 +52,13 @@ class TorchFinder:
 
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> importlib.machinery.ModuleSpec | None:
         root, _, rest = fullname.partition(".")
-        if root != SERVED:
+        if root not in (SERVED, "functorch"):
             return None
-        server_name = f"{SERVER}.{rest}" if rest else SERVER
+        server = SERVER if root == SERVED else f"{SERVER}.functorch"     # PyTorch's distribution has both
+        server_name = f"{server}.{rest}" if rest else server
         found = importlib.util.find_spec(server_name)
         if found is None:
-            raise ModuleNotFoundError(f"No module named {fullname!r}: Rushlight, which serves 'torch' here, does not have it", name=fullname)
+            raise ModuleNotFoundError(f"No module named {fullname!r}: Rushlight, which serves {root!r} here, does not have it", name=fullname)
         spec = importlib.machinery.ModuleSpec(fullname, TorchLoader(server_name), origin=found.origin, is_package=found.submodule_search_locations is not None)
         if found.submodule_search_locations is not None:
             spec.submodule_search_locations = list(found.submodule_search_locations)
