@@ -1,4 +1,4 @@
-"""CUDA is not here; its switches are kept for programs that set them, and those of attention choose among the CPU's forms too."""
+"""Switches of CUDA: that of TF32 in products is heeded, others are kept for programs that set them, and those of attention choose among the CPU's forms too."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
+from ..base import settings
 from ..definitions import attention as _attention
 from ..nn.attention import SDPBackend
 from .flags_of_modules import FP32Precision, precision_of, set_precision
@@ -43,6 +44,8 @@ class cuBLASModule:  # noqa: N801 - PyTorch's name
     def __getattr__(self, name: str) -> Any:
         if name == "fp32_precision":
             return precision_of("cuda", "matmul")
+        if name == "allow_tf32":
+            return settings.get_float32_matmul_precision() != "highest"
         if name in self._values:
             return self._values[name]
         raise AttributeError("Unknown attribute " + name)
@@ -55,6 +58,8 @@ class cuBLASModule:  # noqa: N801 - PyTorch's name
         elif not isinstance(value, (bool, tuple)):
             raise RuntimeError(f"{name} expects a bool, but got {type(value).__name__}")
         else:
+            if name == "allow_tf32":
+                settings.set_float32_matmul_precision("high" if value else "highest")
             self._values[name] = value
 
 

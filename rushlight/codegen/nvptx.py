@@ -37,18 +37,24 @@ def sharing(nest: Nest) -> str:
     body = nest.loop.body
     if nest.point and len(body) == 1 and isinstance(body[0], For):
         return POINTS
-    return ROWS if not nest.loop.vector and is_shared_by_block(nest) else THREADS
+    return ROWS if not nest.loop.vector and shared_by_block(body) else THREADS
 
 
-def is_shared_by_block(nest: Nest) -> bool:
-    """Whether each statement of a row is a loop of independent steps, a reduction in any order, or the same for all threads."""
-    body = nest.loop.body
-    loops = [s for s in body if isinstance(s, (For, Reduce))]
-    return (
-        bool(loops)
-        and all(isinstance(s, (For, Reduce, Local, Assign, Store)) for s in body)
-        and all(s.vector and not assigned_names(s.body) for s in loops)
-    )
+def shared_by_block(body: Sequence[Statement]) -> list[For | Reduce]:
+    """The loops of a row that threads share, if each statement is one of independent steps, a reduction in any order, the same for all threads,
+    or a loop of such statements that all threads go through together; otherwise none."""
+    found: list[For | Reduce] = []
+    for s in body:
+        if isinstance(s, (Local, Assign, Store)):
+            continue
+        if isinstance(s, (For, Reduce)) and s.vector and not assigned_names(s.body):
+            found.append(s)
+            continue
+        inside = shared_by_block(s.body) if isinstance(s, For) and not s.vector else []
+        if not inside:
+            return []
+        found += inside
+    return found
 
 
 def lower_for_gpu(nest: Nest, target: Target) -> str:
@@ -61,7 +67,7 @@ class GpuLowering(Lowering):
 
     def __init__(self, nest: Nest, target: Target) -> None:
         self.sharing = sharing(nest)
-        self.shared_loops = nest.loop.body if self.sharing in (POINTS, ROWS) else ()
+        self.shared_loops = nest.loop.body if self.sharing == POINTS else shared_by_block(nest.loop.body) if self.sharing == ROWS else ()
         self.is_inside = False     # a loop that threads share: what is there is one thread's
         self.is_alone = False      # a branch of one thread
         self.grouped: For | None = None   # the loop over several points at once, and the name of a point
@@ -115,7 +121,8 @@ class GpuLowering(Lowering):
 
     def loop(self, s: For | Reduce, outer: bool = False) -> None:
         if outer or not self.is_shared(s):
-            super().loop(s, outer)
+            alone = self.sharing == THREADS and isinstance(s, Reduce) and not s.body
+            super().loop(self.several_at_once(s, alone=True) if alone else s, outer)
             return
         if self.sharing == POINTS:
             plain = all(isinstance(one, Store) and one.combine == "set" for one in s.body)
@@ -130,9 +137,9 @@ class GpuLowering(Lowering):
             super().loop(s)
         self.meet()   # what one thread stored, another may load in the next loop
 
-    def several_at_once(self, s: Reduce) -> Reduce:
-        """Most of a reduction, several elements a step, so that as many loads are under way; the rest of it is returned."""
-        thread, threads = var("thread"), var("threads")
+    def several_at_once(self, s: Reduce, alone: bool = False) -> Reduce:
+        """Most of a reduction, several elements a step, so that as many loads are under way; the rest of it is returned. `alone`: by one thread."""
+        thread, threads = (const(0, "i64"), const(1, "i64")) if alone else (var("thread"), var("threads"))
         group = threads * const(AT_ONCE, "i64")
         whole = idiv(s.stop - s.start, group)
         names = [f"{acc}.most" for acc in s.accs]
@@ -144,7 +151,8 @@ class GpuLowering(Lowering):
             most = [replace(value, {var(s.var): place, **dict(zip(accs, most, strict=True))}) for value in s.step]
         super().loop(Reduce(f"{s.var}.group", const(0, "i64"), whole, tuple(names), s.init, tuple(most), s.merge))
         rest = Reduce(s.var, s.start + whole * group, s.stop, s.accs, tuple(now), s.step, s.merge)
-        self.shared_loops = (*self.shared_loops, rest)
+        if not alone:
+            self.shared_loops = (*self.shared_loops, rest)
         return rest
 
     def several_points(self, s: For) -> For:
@@ -314,4 +322,4 @@ def word_type(ty: str) -> str:
     return "i64" if BITS[ty] == 64 else "i32"
 
 
-__all__: Sequence[str] = ["POINTS", "ROWS", "THREADS", "GpuLowering", "lower_for_gpu", "sharing"]
+__all__: Sequence[str] = ["POINTS", "ROWS", "THREADS", "GpuLowering", "lower_for_gpu", "shared_by_block", "sharing"]

@@ -10,10 +10,10 @@ from __future__ import annotations
 from ...base.show import show, shown_words
 from ...loops.lowered import Lowered
 from ...loops.show_lowered import show_lowered
-from . import cpu
+from . import cpu, gpu
 from .launch import Launch, Schedule, Temp
 
-SCHEDULERS = {"cpu": cpu.schedule}
+SCHEDULERS = {"cpu": cpu.schedule, "cuda": gpu.schedule}
 
 
 def schedule(lowered: Lowered, target: str = "cpu") -> Schedule:

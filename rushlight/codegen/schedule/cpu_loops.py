@@ -190,6 +190,11 @@ def nest_with_form(key: tuple, make: Any) -> Any:
     return lambda: nest
 
 
+def form_of(key: tuple) -> tuple:
+    """The form of a nest that was made, by its key."""
+    return _forms[key]
+
+
 def gather_nest(lowered: Lowered, bound: Bound, ranges: tuple[tuple[int, ...], ...], inside: bool) -> tuple[Nest, bool, bool]:
     """The kernel, and its form."""
     dims = [own[-1] for own in ranges]       # the last range of a loop stands for all of them

@@ -95,8 +95,8 @@ class Reads:
         return var(name)
 
 
-def schedule_places(lowered: Lowered) -> Schedule:
-    """The launch of a fold with places of its own."""
+def schedule_places(lowered: Lowered, stages_by_row: bool = False) -> Schedule:
+    """The launch of a fold with places of its own; `stages_by_row`: every iteration has scratch memory of its own."""
     folding, ranges = lowered.folding, lowered.ranges
     if isinstance(folding.fold, TwoPass):
         raise NotLowerable(f"{lowered.name}: its elements are read twice, and working them out twice would not pay")
@@ -118,7 +118,7 @@ def schedule_places(lowered: Lowered) -> Schedule:
     writer = PlacesNest(lowered, reads, loop_ranges, form)
     count = product(ranges[d] for d in folding.reduced | folding.written)
     work = inner * count + sum([stage_work(stage) for stage, _, _ in reads.stages])
-    extent, grain = numel // inner, grain_of(work)
+    extent, grain = numel // inner, 1 if stages_by_row else grain_of(work)
     values = [*reads.values, *sizes, *[ranges[d] for d in writer.counted], *([grain] if reads.stages else [])]
     key = ("places", lowered.key, tuple(reads.key), loop_ranges, form, lowered.outs)
     made, checked = writer.made(key)
@@ -206,7 +206,7 @@ class PlacesNest:
             width = var(f"{stage.name}.n{len(stage.sizes) - 1}")
             kept = [d for d in range(len(producer.ranges)) if producer.folding is None or d not in producer.folding.reduced]
             if number == 0:
-                made.append(Local("own", idiv(var("begin"), var("grain")) * width))
+                made.append(Local("own", idiv(var("i"), var("grain")) * width))
             place = var("own") + var(x)
 
             def store(values: Sequence[Value], first: int = operand, place: Value = place, codes: Sequence[str] = producer.outs) -> list[Statement]:

@@ -9,11 +9,11 @@ import re
 
 from ... import _C, codegen
 from ...base.show import show, shown_words
-from ...codegen.nvptx import POINTS, ROWS, sharing
+from ...codegen.nvptx import POINTS, ROWS, shared_by_block, sharing
 from ...codegen.nvptx_points import PointClass, vector_length
 from ...codegen.primitives import SIZE
 from ...loops.expr import const
-from ...loops.nest import For, Nest, Reduce
+from ...loops.nest import Nest
 from .driver import Driver
 
 FORMS = {POINTS: 0, ROWS: 1}
@@ -51,10 +51,11 @@ class Kernel:
 
     def row_param(self) -> int:
         """Which parameter says how long a row is; -1 where none does."""
-        for s in self.nest.loop.body:
-            if isinstance(s, (For, Reduce)) and s.start is ZERO and s.stop.op == "var" and s.stop.attr in self.nest.params:
-                return self.nest.params.index(s.stop.attr)
-        return -1
+        params = self.nest.params
+        for s in shared_by_block(self.nest.loop.body) if self.form == ROWS else ():
+            if s.start is ZERO and s.stop.op == "var" and s.stop.attr in params:
+                return params.index(s.stop.attr)
+        return params.index("per_chunk") if "per_chunk" in params else -1
 
 
 def load(nest: Nest, driver: Driver) -> tuple[int, Kernel]:

@@ -1,0 +1,171 @@
+"""Schedules for GPUs: a thread for each result, or a block for each row; launches large enough to fill the unit.
+
+Enters: a `Lowered`. Leaves: a `Schedule` whose nests nvptx.py lowers: an outermost vector loop is a thread for each iteration, another one a block
+whose threads share the loops inside. Folds are in gpu_fold.py, row programs in gpu_rows.py. Positions that meet in one element combine
+by an atomic instruction where there is one; otherwise they run in order, in one thread.
+"""
+
+from __future__ import annotations
+
+from ...loops.expr import Value, cast, const, idiv, irem, load, var
+from ...loops.lowered import HERE, At, Elements, Lowered, Placed, compute_code
+from ...loops.nest import Check, For, Nest, Statement, Store, operands, rows
+from .cpu_fold import Axis, coalesce, given_bits, given_names, locate, sources_of
+from .cpu_loops import Bound, add_geometry, form_of, nest_with_form
+from .cpu_pieces import moves_in_boxes, schedule_pieces
+from .cpu_places import schedule_places
+from .cpu_walk import schedule_walk
+from .gpu_fold import schedule_fold
+from .launch import Launch, Schedule, Temp, names, product
+
+ZERO = const(0, "i64")
+ATOMIC = ("f32", "f64", "i32", "i64")      # types whose sums have an atomic instruction
+
+
+def schedule(lowered: Lowered) -> Schedule:
+    """How a GPU runs an op."""
+    if lowered.pieces is not None and moves_in_boxes(lowered):
+        return schedule_pieces(lowered, library=False)
+    if lowered.folding is not None:
+        return schedule_fold(lowered) if lowered.aligned else schedule_places(lowered, stages_by_row=True)
+    if lowered.walk is not None:
+        return schedule_walk(lowered)
+    if lowered.scatter is not None:
+        return schedule_scatter(lowered)
+    return schedule_points(lowered) if lowered.aligned else schedule_gather(lowered)
+
+
+# --- a thread for each element ------------------------------------------------------------------------------------------------
+
+
+def schedule_points(lowered: Lowered) -> Schedule:
+    """An aligned body: ranges joined where they are one in memory."""
+    memories = lowered.memories
+    strides = [m.along() for m in memories]
+    axes, other = [], 1
+    for d in range(len(lowered.ranges) - 1, -1, -1):
+        axes.append(Axis(lowered.ranges[d], tuple([s[d] for s in strides]), other))
+        other *= lowered.ranges[d]
+    if other == 0:
+        return Schedule(())
+    axes = coalesce([a for a in axes if a.size != 1]) or [Axis(1, (0,) * len(memories), 1)]
+    params = [a.size for a in axes]
+    for r in range(len(memories)):
+        params += [a.strides[r] for a in axes]
+    key = ("gpu points", lowered.key, tuple([m.code for m in memories]), lowered.outs, len(axes))
+    numbers = tuple(range(len(memories) + len(lowered.outs)))
+    return Schedule((Launch(key, lambda: points_nest(lowered, len(axes)), numbers, (*params, *given_bits(lowered)), other, 1),))
+
+
+def points_nest(lowered: Lowered, rank: int) -> Nest:
+    """A loop over `rank` joined ranges as one."""
+    codes = [m.code for m in lowered.memories]
+    sizes = names("n", rank)
+    strides = [names(f"s{r}.", rank) for r in range(len(codes))]
+    sources = sources_of(lowered, [Placed(r, locate(var("i"), sizes, s), code) for r, (s, code) in enumerate(zip(strides, codes, strict=True))])
+    values = zip(lowered.body(HERE, sources), lowered.outs, strict=True)
+    stores = [Store(len(codes) + k, var("i"), cast(v, code)) for k, (v, code) in enumerate(values)]
+    params = [*sizes, *[s for own in strides for s in own], *given_names(lowered)]
+    return Nest(lowered.name, operands(codes, lowered.outs), tuple(params), rows(*stores, vector=True))
+
+
+def position_of(item: Value, dims: list[int], size: str) -> dict[int, Value]:
+    """Where number `item` of all positions is, the last of `dims` fastest."""
+    position = {}
+    for d in reversed(dims):
+        n, first = var(f"{size}{d}"), d == dims[0]
+        position[d] = item if first else irem(item, n)
+        item = item if first else idiv(item, n)
+    return position
+
+
+def schedule_gather(lowered: Lowered) -> Schedule:
+    """A body with places of its own; each thread checks the indices it uses."""
+    if any(n == 0 for n in lowered.ranges):
+        return Schedule(())
+    bound, layout, rank = Bound(lowered), lowered.layout, len(lowered.ranges)
+    order = range(rank) if layout is None else sorted(range(rank), key=lambda d: -layout[d])
+    dims = [d for d in order if lowered.ranges[d] != 1]
+    key = ("gpu gather", lowered.key, bound.key, tuple(dims), lowered.outs)
+    made = nest_with_form(key, lambda: gather_nest(lowered, bound, dims))
+    inputs, outs, (checked,) = len(bound.codes), len(lowered.outs), form_of(key)
+    sizes = [lowered.ranges[d] for d in dims]
+    cell = inputs + outs if checked else -1
+    numbers = (*range(inputs + outs), *([cell] if checked else []))
+    temps = (Temp("i64", (1,)),) if checked else ()
+    return Schedule((Launch(key, made, numbers, (*bound.values, *sizes), product(sizes), 1, cell),), temps)
+
+
+def gather_nest(lowered: Lowered, bound: Bound, dims: list[int]) -> tuple[Nest, bool]:
+    """The kernel, and whether it checks indices."""
+    position = position_of(var("i"), dims, "out.n")
+    at = At(position.get(d, ZERO) for d in range(len(lowered.ranges)))
+    at.checks = []
+    values = [cast(v, code) for v, code in zip(lowered.body(at, bound.sources), lowered.outs, strict=True)]
+    inputs = len(bound.codes)
+    checks = [Check(condition, inputs + len(values), shown) for condition, shown in at.checks]
+    stores = [Store(inputs + k, var("i"), value) for k, value in enumerate(values)]
+    made = operands(bound.codes, lowered.outs, ["i64"] if checks else [])
+    return Nest(lowered.name, made, (*bound.params, *[f"out.n{d}" for d in dims]), rows(*checks, *stores, vector=not checks)), bool(checks)
+
+
+# --- scatter ------------------------------------------------------------------------------------------------------------------
+
+
+def schedule_scatter(lowered: Lowered) -> Schedule:
+    """A thread for each position where sums can be atomic; otherwise one for all positions that may meet."""
+    space, scatter = lowered.ranges, lowered.scatter
+    if any(n == 0 for n in space):
+        return Schedule(())
+    bound, kinds = Bound(lowered), scatter.target.classes()
+    dims = [d for d in range(len(space)) if space[d] != 1]
+    key = ("gpu scatter", lowered.key, bound.key, tuple(dims), kinds, scatter.serial)
+    made = nest_with_form(key, lambda: scatter_nest(lowered, bound, kinds, dims))
+    checked, atomic = form_of(key)
+    shared = [d for d in dims if atomic or d not in scatter.serial]
+    values = [*bound.values]
+    add_geometry("out", scatter.target.sizes, scatter.target.strides, kinds, [], values)
+    values.extend([space[d] for d in dims])
+    inputs = len(bound.codes)
+    cell = inputs + 1 if checked else -1
+    numbers = (*range(inputs + 1), *([cell] if checked else []))
+    temps = (Temp("i64", (1,)),) if checked else ()
+    return Schedule((Launch(key, made, numbers, tuple(values), product([space[d] for d in shared]), 1, cell),), temps)
+
+
+def scatter_nest(lowered: Lowered, bound: Bound, kinds: tuple[int, ...], dims: list[int]) -> tuple[Nest, bool, bool]:
+    """The kernel, whether it checks indices, and whether it adds atomically."""
+    inputs, scatter, code = bound.codes, lowered.scatter, lowered.scatter.target.code
+    out = Elements(len(inputs), "out", code, kinds)
+    params = [*bound.params]
+    add_geometry("out", (0,) * len(kinds), (0,) * len(kinds), kinds, params, [])
+    params.extend([f"loop{d}" for d in dims])
+    atomic = is_sum(lowered) and code in ATOMIC
+    serial = [d for d in dims if d in scatter.serial and not atomic]
+    position = position_of(var("i"), [d for d in dims if d not in serial], "loop")
+    position.update({d: var(f"at{d}") for d in serial})
+    at = At(position.get(d, ZERO) for d in range(len(lowered.ranges)))
+    at.checks = []
+    place, value = scatter.writes(at, out, bound.sources)
+    index, compute = out.place(place), compute_code(code)
+    if atomic:
+        store = Store(out.operand, index, cast(value, code), "add")
+    else:
+        result = scatter.combine(cast(load(out.operand, index, code), compute), cast(value, compute), bound.sources)
+        store = Store(out.operand, index, cast(cast(result, compute), code))
+    checks = [Check(condition, len(inputs) + 1, shown) for condition, shown in at.checks]
+    body: list[Statement] = [*checks, store]
+    for d in reversed(serial):
+        body = [For(f"at{d}", ZERO, var(f"loop{d}"), tuple(body))]
+    made = operands(inputs, [code], ["i64"] if checks else [])
+    return Nest(lowered.name, made, tuple(params), rows(*body)), bool(checks), atomic
+
+
+def is_sum(lowered: Lowered) -> bool:
+    """Whether values are added to what is there."""
+    code = compute_code(lowered.scatter.target.code)
+    old, new = var("old", code), var("new", code)
+    made = lowered.scatter.combine(old, new, Bound(lowered).sources)
+    return made in (old + new, new + old)
+
+

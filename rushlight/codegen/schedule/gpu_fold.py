@@ -1,0 +1,95 @@
+"""GPU schedules of folds.
+
+Enters: a Lowered with a `folding`. Leaves: one launch, or two where there are too few results to fill the unit: partial results of chunks, then
+their merge. Where elements that are folded lie side by side a block folds them for one result; where those of neighbouring results do, or a
+result has few elements, each thread folds its own.
+"""
+
+from __future__ import annotations
+
+from ...loops.expr import idiv, irem, var
+from ...loops.lowered import Lowered
+from ...loops.nest import For, Local, Nest, operands, rows
+from .cpu_fold import (
+    ZERO,
+    FoldNest,
+    Shape,
+    accumulator_codes,
+    lane_axis,
+    late_params,
+    launch_numbers,
+    leading,
+    locate,
+    merge_nest,
+    split_axes,
+)
+from .launch import Launch, Schedule, Temp, product
+
+BLOCKS = 1056            # that keep a unit busy
+THREADS = 262144         # the same, of single threads
+BLOCK_CHUNK = 8192       # elements from which on a block gets help
+THREAD_CHUNK = 64        # elements from which on a thread gets help
+SHORT = 32               # elements that one thread folds as quickly as a block
+
+
+def schedule_fold(lowered: Lowered) -> Schedule:
+    """The launches of a fold."""
+    folding, memories = lowered.folding, lowered.memories
+    strides = [m.along() for m in memories]
+    lead = leading(strides)
+    kept, folded = split_axes(lowered.ranges, strides, lead, folding.reduced)
+    count, outputs = product(a.size for a in folded), product(a.size for a in kept)
+    if outputs == 0:
+        return Schedule(())
+    by_thread = lane_axis(kept, folded, lead) is not None or count <= SHORT
+    chunks = (THREADS if by_thread else BLOCKS) // outputs
+    chunks = min(chunks, count // (THREAD_CHUNK if by_thread else BLOCK_CHUNK), folded[0].size)
+    per_chunk = -(-folded[0].size // chunks) if chunks > 1 else 0
+    chunks = -(-folded[0].size // per_chunk) if per_chunk else 1
+    unit = tuple([r for r, s in enumerate(folded[-1].strides) if s == 1])
+    shape = Shape(len(kept), len(folded), False, False, chunks > 1, False, False, unit)
+    key = ("gpu fold", lowered.key, tuple([m.code for m in memories]), lowered.outs, lead, shape, by_thread)
+    params, _, _ = launch_numbers(lowered, kept, folded, None, lead, per_chunk, chunks, count, outputs)
+
+    def nest() -> Nest:
+        return GpuFoldNest(lowered, lead, shape, by_thread).nest()
+
+    inside, results = len(memories), range(len(memories), len(memories) + len(lowered.outs))
+    if chunks == 1:
+        return Schedule((Launch(key, nest, (*range(inside), *results), params, outputs, 1),))
+    codes = accumulator_codes(lowered)
+    temps = range(inside + len(lowered.outs), inside + len(lowered.outs) + len(codes))
+    read, late = list(range(inside - folding.after)), list(range(inside - folding.after, inside))
+    joined = (outputs, chunks, count, *late_params(lowered, kept))
+    few = chunks <= SHORT
+    merge = Launch(("merge", few, *key), lambda: merged(lowered, len(kept), few), (*temps, *late, *results), joined, outputs, 1)
+    made = (Launch(key, nest, (*read, *temps), params, outputs * chunks, 1), merge)
+    return Schedule(made, tuple([Temp(code, (chunks * outputs,)) for code in codes]))
+
+
+class GpuFoldNest(FoldNest):
+    """The first nest of a fold: results next to each other are neighbours among threads, then come the chunks."""
+
+    def __init__(self, lowered: Lowered, lead: int, shape: Shape, by_thread: bool) -> None:
+        super().__init__(lowered, lead, shape)
+        self.by_thread = by_thread
+
+    def rows(self) -> Nest:
+        """One result, or one chunk of it, per iteration."""
+        item, at, bounds = var("i"), var("i"), (ZERO, var(self.sizes[0]))
+        if self.shape.chunked:
+            self.params += ["per_chunk", "chunks", "outputs"]
+            item, chunk = irem(item, var("outputs")), idiv(item, var("outputs"))
+            bounds = self.chunk_bounds(chunk)
+        body = [Local(base, locate(item, self.kept_sizes, self.kept_strides[r])) for r, base in enumerate(self.bases)]
+        fold, accs = self.loops(0, [var(base) for base in self.bases], bounds)
+        stores = self.stores(accs, at, [var(base) for base in self.bases])
+        signature = operands(self.codes, self.outs)
+        return Nest(f"{self.lowered.name}_fold", signature, (*self.params, *self.last_params()), rows(*body, *fold, *stores, vector=self.by_thread))
+
+
+def merged(lowered: Lowered, kept: int, by_thread: bool) -> Nest:
+    """The partial results joined: by a thread for each result, or by a block."""
+    nest = merge_nest(lowered, kept)
+    loop = nest.loop
+    return nest if by_thread else Nest(nest.name, nest.operands, nest.params, For(loop.var, loop.start, loop.stop, loop.body), nest.point)
