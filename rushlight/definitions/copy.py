@@ -233,12 +233,16 @@ class To(_Move):
     def output_dtype(self, common, args, k, value):
         return args[1]
 
-    def plan(self, args):
+    def returns_itself(self, args):
         input, dtype, _, copy, memory_format = args
+        return memory_format in (None, preserve_format) and input.dtype is dtype and not copy
+
+    def plan(self, args):
+        input, dtype, _, _copy, memory_format = args
         if dtype is None:
             return None
         if memory_format in (None, preserve_format):
-            if input.dtype is dtype and not copy:
+            if self.returns_itself(args):
                 return _C.PointwisePlan(None, [], [])
             if input._is_dense() or input.is_meta:
                 return super().plan(args)

@@ -16,6 +16,7 @@ from ..base.promotion import rank, result_type as common_dtype
 from ..loops.expr import cast, const, ge, gt, lt, min_, select
 from ..op import Composite, OpDefinition, Spec, find_op, result_type
 from ..op.indexed import Indexed
+from ..op.levels import shape_is_enough
 from ..op.pointwise import compute_code
 
 
@@ -182,7 +183,7 @@ class HistC(Composite):
             raise RuntimeError(f"histc: bins must be > 0, but got {bins}")
         if not input.dtype.is_floating_point:
             raise NotImplementedError(f'"histc" not implemented for {input.dtype.name} tensors')
-        if input.is_meta:
+        if shape_is_enough("histc", input):
             return input.new_zeros((bins,))
         x = input.detach().reshape(-1)
         low, high = float(min), float(max)
@@ -204,7 +205,7 @@ class HistC(Composite):
 def histogram_of(name: str, points: Any, edges: Sequence[Any], weight: Any, density: bool) -> Any:
     """Sums of weights of `points` ([N, D]) in the cells between `edges` (D sequences)."""
     cells = [e.shape[0] - 1 for e in edges]
-    if not math.prod(cells) or points.is_meta:
+    if not math.prod(cells) or shape_is_enough(name, points):
         return points.new_zeros(cells)
     at, inside = None, None
     for d, e in enumerate(edges):

@@ -16,7 +16,7 @@ from typing import Any
 from .. import _C
 from .._C import Tensor
 from ..base.shape import INTS, Size, contiguous_format, preserve_format, strides_for
-from ..dispatch.modes import TorchDispatchMode
+from ..dispatch.modes import TorchDispatchMode, state
 from ..op import Composite, Extern, OpDefinition
 from ..op.batch_overloads import PythonMeta
 from ..symbols import DimDynamic, ShapeEnv, SymBool, SymFloat, SymInt, geometry
@@ -184,6 +184,13 @@ class FakeTensor(Tensor):
         first = _C.alias(bare, tuple(bare.shape)[1:], bare.stride()[1:], bare.storage_offset(), bare.dtype)
         layout = None if self.symbolic is None else (self.symbolic[0][1:], self.symbolic[1][1:], self.symbolic[2])
         return self.fake_mode.wrap(first, self.fake_device, layout, self._storage_bytes() if self.symbolic else None)
+
+    def _is_recorded(self) -> bool:
+        """Whether a graph is being recorded from the calls made now."""
+        return any(mode.records for mode in state.dispatch_modes)
+
+    def _refuse_recording(self, name: str) -> None:
+        raise DataDependentOutputException(f"{name}: elements decide which way the result is computed, so no graph can hold it. Call it outside of the captured code.")
 
     def _tape_copy(self) -> FakeTensor:
         """What the tape keeps of a result."""

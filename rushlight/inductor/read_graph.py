@@ -69,6 +69,8 @@ class Reader:
 
     def constant(self, tensor: Any) -> Value:
         """A tensor that the graph holds: one more input, bound to it."""
+        if has_no_data(tensor):
+            raise NotImplementedError(f"inductor: the graph holds a tensor {list(tensor.shape)} that was made while tracing and has no elements. Give it as an argument.")
         self.constants.append(tensor)
         return Buffer(tensor.shape, tensor.stride(), tensor.dtype, self.first_constant + len(self.constants) - 1).whole()
 
@@ -83,10 +85,12 @@ class Reader:
             return target(*args, **kwargs)       # sizes, items of a tuple of results
         overload = target
         bound = bind(overload, args, kwargs)
-        if isinstance(overload.definition, View) and overload.definition.cacheable:
+        if isinstance(overload.definition, View):
             return self.view(overload.definition, bound)
         if isinstance(overload.definition, Composite):
-            return self.inlined(overload.definition, bound)
+            body = self.traced(overload.definition, bound)
+            if body is not None:
+                return self.read(body, [v for v in flat(bound) if isinstance(v, Value)])
         node = Node(fx_node.name, overload, bound, [v for v in flat(bound) if isinstance(v, Value)])
         self.nodes.append(node)
         self.settle(node, fx_node)
@@ -96,7 +100,7 @@ class Reader:
 
     def view(self, definition: View, bound: tuple) -> Any:
         source = bound[0]
-        made = definition.geometry(source.stand_in(self.device), *bound[1:])
+        made = definition.geometry(source.stand_in(self.device) if definition.cacheable else self.in_place(source), *bound[1:])
 
         def value(g: Geometry) -> Value:
             dtype = g.dtype or source.dtype
@@ -105,18 +109,26 @@ class Reader:
 
         return tuple([value(g) for g in made]) if isinstance(made, list) else value(made)
 
-    def inlined(self, definition: Composite, bound: tuple) -> Any:
-        """A composite: the ops of its body, traced for these arguments."""
-        from ..fx.experimental.proxy_tensor import make_fx  # noqa: PLC0415 - most graphs hold none
+    def in_place(self, value: Value) -> Any:
+        """A stand-in where the value lies, for views that ask for its offset: that of a whole buffer is 0."""
+        return value.of(value.buffer.whole().stand_in(self.device))
 
-        values = [v for v in flat(bound) if isinstance(v, Value)]
+    def traced(self, definition: Composite, bound: tuple) -> Any:
+        """The ops of a composite's body for these arguments; None where elements decide which they are."""
+        from ..fake import DataDependentOutputException  # noqa: PLC0415 - most graphs hold none
+        from ..fx.experimental.proxy_tensor import make_fx  # noqa: PLC0415
 
         def body(*tensors: Any) -> Any:
             left = iter(tensors)
             return definition.compute(*map_values(bound, lambda v: next(left), lambda v: isinstance(v, Value)))
 
-        traced = make_fx(body, tracing_mode="fake")(*[v.stand_in(self.device) for v in values])
-        return self.read(traced, values)
+        stands = [v.stand_in(self.device) for v in flat(bound) if isinstance(v, Value)]
+        try:
+            found = make_fx(body, tracing_mode="fake")(*stands)
+        except (DataDependentOutputException, NotImplementedError):
+            return None
+        held = [attribute(found, n.target) for n in found.graph.nodes if n.op == "get_attr"]
+        return None if any(has_no_data(t) for t in held) else found
 
     # What a node is -------------------------------------------------------------------------------------------------------
 
@@ -135,6 +147,10 @@ class Reader:
 
     def points(self, node: Node, stands: tuple, fx_node: Any) -> bool:
         definition = node.definition
+        if definition.returns_itself(stands):
+            node.form, node.results = "nothing", [node.inputs[0]]
+            self.nodes.pop()
+            return True
         try:
             lowered = definition.lower(stands)
         except NotLowerable:
@@ -254,11 +270,22 @@ def bind(overload: Any, args: tuple, kwargs: dict[str, Any]) -> tuple:
 
 
 def result_strides(fx_node: Any, shape: Sequence[int]) -> tuple[int, ...] | None:
-    """The strides that tracing saw, if it saw them."""
+    """The strides that tracing saw, if it saw them and memory of its own can have them."""
     seen = fx_node.meta.get("val") if fx_node is not None else None
     if not isinstance(seen, _C.Tensor) or tuple(seen.shape) != tuple(shape):
         return None
-    return tuple([int(s) for s in seen.stride()])
+    strides = tuple([int(s) for s in seen.stride()])
+    return strides if is_dense(shape, strides) else None
+
+
+def is_dense(shape: Sequence[int], strides: Sequence[int]) -> bool:
+    """Whether elements in some order of the dims lie one behind the other."""
+    step = 1
+    for s, n in sorted([(s, n) for n, s in zip(shape, strides, strict=True) if n != 1]):
+        if s != step:
+            return False
+        step *= n
+    return True
 
 
 def pointwise_strides(shape: Sequence[int], inputs: Sequence[Value]) -> tuple[int, ...] | None:
@@ -302,6 +329,11 @@ def flat(structure: Any) -> list[Any]:
     if isinstance(structure, dict):
         return [leaf for x in structure.values() for leaf in flat(x)]
     return [structure]
+
+
+def has_no_data(t: Any) -> bool:
+    """Whether a tensor stands for another, without elements."""
+    return isinstance(t, _C.Tensor) and bool(t._keys or t.is_meta)
 
 
 def attribute(module: Any, path: str) -> Any:

@@ -88,16 +88,15 @@ def is_reachable(node: Node, shape: Shape) -> bool:
 
 def joined_shape(nodes: Sequence[Node], shape: Shape | None, node: Node) -> Shape | None:
     """The rows of the nodes together with one more; None where they have none in common."""
-    if shape is None:
-        shape = shape_of_rows(node)
-        if shape is None or not all(is_reachable(n, shape) for n in nodes):
-            return None
-        if node.form == "fold" and shape.count < FEWEST_ROWS:
-            return None
-    if shape.cols == 1 or not is_reachable(node, shape):
+    shape = shape or shape_of_rows(node)
+    if shape is None or shape.cols == 1:
         return None
-    bounds = sum([n.form == "rows" and n.definition.index_operand is not None for n in (*nodes, node)])
-    return shape if bounds <= 1 else None
+    if not is_reachable(node, shape) or not all(is_reachable(n, shape) for n in nodes):
+        return None
+    every = (*nodes, node)
+    if shape.count < FEWEST_ROWS and any(n.form == "fold" for n in every):
+        return None
+    return shape if sum([n.form == "rows" and n.definition.index_operand is not None for n in every]) <= 1 else None
 
 
 # --- the program ------------------------------------------------------------------------------------------------------------

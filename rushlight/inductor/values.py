@@ -65,4 +65,4 @@ class Value:
 
 def fresh(sizes: Sequence[int], strides: Sequence[int] | None, dtype: Any) -> Value:
     """A new buffer of this layout (None: row-major), whole."""
-    return Buffer(sizes, row_major(sizes) if strides is None else strides, dtype).whole()
+    return Buffer(sizes, row_major([max(n, 1) for n in sizes]) if strides is None else strides, dtype).whole()

@@ -338,6 +338,21 @@ def _map_list(function: Callable, values: Any) -> Any:
     return [function(v) if isinstance(v, _C.Tensor) else v for v in values]
 
 
+def shape_is_enough(name: str, t: Any) -> bool:
+    """Whether `t` has no elements, so that only the shape of the result can be wanted.
+
+    Raises where the calls are recorded: a graph must hold what is computed, whatever the elements will be.
+    """
+    if t.is_meta and is_recorded(t):
+        t._refuse_recording(name)
+    return t.is_meta
+
+
+def is_recorded(t: Any) -> bool:
+    """Whether a graph is being recorded from what is called on `t`, which has no elements yet."""
+    return bool(t._keys) and hasattr(t, "_is_recorded") and t._is_recorded()
+
+
 def is_readable(t: Any) -> bool:
     """Whether elements of `t` may be looked at: it stands for no batch."""
     w = t._wrapped

@@ -74,6 +74,10 @@ class Pointwise(OpDefinition):
     """check(self, <parameters by name>): raise for what the op refuses. Called when a new combination of types is
     planned, so only types, whether a tensor is 0-d, and static values may be judged."""
 
+    def returns_itself(self, args: tuple) -> bool:
+        """Whether the result is the first argument itself, as of a conversion to the type it has."""
+        return False
+
     def promotion(self, args: tuple) -> Promote:
         """The rule for this call; an op whose static arguments change the rule overrides it."""
         return self.promote

@@ -74,7 +74,8 @@ def schedule_points(lowered: Lowered) -> Schedule:
         params += [a.strides[r] for a in axes]
     inner = axes[-1].size if len(axes) > 1 else 1
     extent = product(a.size for a in axes[:-1]) if len(axes) > 1 else axes[0].size
-    key = ("points", lowered.key, tuple([m.code for m in memories]), lowered.outs, len(axes))
+    kinds = tuple([type(r.value) for r in lowered.reads if not isinstance(r, Memory)])
+    key = ("points", lowered.key, tuple([m.code for m in memories]), lowered.outs, len(axes), kinds)
     operand_numbers = tuple(range(len(memories) + len(lowered.outs)))
     return Schedule((Launch(key, lambda: joined_nest(lowered, len(axes)), operand_numbers, (*params, *given_bits(lowered)), extent, grain_of(inner)),))
 

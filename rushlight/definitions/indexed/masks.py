@@ -11,7 +11,7 @@ from rushlight.loops.nest import Assign, For, Local, Nest, Operand, Store, opera
 from rushlight.op import Composite, Spec, find_op
 from rushlight.op.definition import OpDefinition
 from rushlight.op.indexed import shares_memory
-from rushlight.op.levels import is_readable
+from rushlight.op.levels import is_readable, is_recorded
 from rushlight.op.pointwise import compile_for
 
 from .gather import broadcast_shapes, number_of
@@ -234,9 +234,9 @@ class MaskedScatter(Composite):
             where, target = where.unsqueeze(0), input.unsqueeze(0)
         else:
             target = input
-        if where.is_meta:
+        if where.is_meta and not is_recorded(where):
             return input if self.is_inplace else input.clone()
-        if not is_readable(where):   # examples of a batch: the k-th place under the mask takes the k-th element
+        if not is_readable(where) or where.is_meta:   # examples of a batch, or a graph in the making: the k-th place under the mask takes the k-th element
             flat = source.reshape(-1)
             order = (where.reshape(-1).cumsum(0) - 1).clamp(0, max(flat.numel() - 1, 0))
             made = find_op("where")(where, flat.index_select(0, order).reshape(where.shape), target)

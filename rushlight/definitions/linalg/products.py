@@ -8,6 +8,7 @@ from typing import Any
 
 from rushlight import _C
 from rushlight.op import Composite, find_op, wrap_dim
+from rushlight.op.levels import shape_is_enough
 
 from ...base.tracebacks import users_level
 from .arguments import check_square, eye_like, real_dtype
@@ -82,7 +83,7 @@ def exponential(A: Any) -> Any:
     if not A.numel():
         return A.clone()
     halvings = 0
-    if not A.is_meta:
+    if not shape_is_enough("linalg.matrix_exp", A):
         norms = A.abs().sum(-2).amax(-1)
         reach = REACH[real_dtype(A.dtype)]
         counts = (norms / reach).clamp(min=1.0).log2().ceil()

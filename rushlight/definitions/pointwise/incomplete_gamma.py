@@ -14,6 +14,7 @@ from typing import Any
 from rushlight.base.promotion import result_type_of
 from rushlight.definitions.pointwise.checks import is_complex, is_integral
 from rushlight.op import Composite
+from rushlight.op.levels import shape_is_enough
 from rushlight.op.out import overwrite
 
 EPSILON = 1e-16
@@ -102,7 +103,7 @@ def regularized(name: str, input: Any, other: Any, which: int) -> Any:
     if (is_integral(input) and is_integral(other)) or is_complex(input) or is_complex(other):
         raise NotImplementedError(f"\"{name}\" not implemented for '{input.dtype.name}'")
     dtype = result_type_of((input, other))
-    if input.is_meta or other.is_meta:   # nothing to choose methods by, and only the shape is asked for
+    if shape_is_enough(name, input) or shape_is_enough(name, other):   # nothing to choose methods by
         return (input + other).to(dtype)
     return lower_and_upper(input.double(), other.double())[which].to(dtype)
 

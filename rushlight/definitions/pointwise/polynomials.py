@@ -12,6 +12,7 @@ from typing import Any
 from rushlight._C import float64
 from rushlight.base.promotion import result_type, to_float
 from rushlight.op import Composite, find_op
+from rushlight.op.levels import shape_is_enough
 from rushlight.op.pointwise import refuse_numbers
 
 # name -> (degree 1 at x, step): step(k, x, p, before) is the polynomial of degree k + 1.
@@ -37,7 +38,7 @@ def evaluate(name: str, input: Any, n: Any, first: Callable[[Any], Any], step: S
         raise NotImplementedError(f'"{name}" not implemented for {x.dtype}')
     many = hasattr(n, "dtype")
     degree = n.to(x.dtype).trunc() if many else None
-    if many and n.is_meta:   # no degrees to look at, and none needed: only the shape is asked for
+    if many and shape_is_enough(name, n):   # no degrees to look at, and none needed
         return x + degree
     top = int(n.max().item() if n.numel() else 0) if many else int(n)
     if top > limit:

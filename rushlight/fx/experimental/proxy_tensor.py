@@ -125,6 +125,8 @@ def _with_lists(given: tuple[tuple, dict[str, Any]]) -> tuple[tuple, dict[str, A
 class ProxyTorchDispatchMode(TorchDispatchMode):
     """Records every call that reaches it, then lets it run."""
 
+    records = True
+
     def __init__(self, tracer: PythonKeyTracer, tracing_mode: str = "real", pre_dispatch: bool = False, decomposition_table: Mapping[Any, Callable] | None = None) -> None:
         super().__init__()
         self.tracer, self.tracing_mode, self.pre_dispatch = tracer, tracing_mode, pre_dispatch
