@@ -48,6 +48,7 @@ class Reader:
     def __init__(self, device: Any) -> None:
         self.device = device
         self.nodes: list[Node] = []
+        self.known: dict[tuple, Node] = {}      # calls made before: the same op on the same values is made once
 
     def read(self, graph_module: Any, inputs: Sequence[Any]) -> list[Any]:
         """The graph's outputs, from what its placeholders stand for: Values, or plain arguments."""
@@ -91,9 +92,16 @@ class Reader:
             body = self.traced(overload.definition, bound)
             if body is not None:
                 return self.read(body, [v for v in flat(bound) if isinstance(v, Value)])
-        node = Node(fx_node.name, overload, bound, [v for v in flat(bound) if isinstance(v, Value)])
-        self.nodes.append(node)
-        self.settle(node, fx_node)
+        key = (overload, named(bound))
+        node = self.known.get(key)
+        if node is None:
+            node = Node(fx_node.name, overload, bound, [v for v in flat(bound) if isinstance(v, Value)])
+            self.nodes.append(node)
+            self.settle(node, fx_node)
+            if node.writes:
+                self.known.clear()
+            elif node.form != "call" and not (node.plan is not None and node.plan.calls_python):
+                self.known[key] = node
         return node.results[0] if node.single else tuple(node.results)
 
     # Views and composites -----------------------------------------------------------------------------------------------
@@ -329,6 +337,15 @@ def flat(structure: Any) -> list[Any]:
     if isinstance(structure, dict):
         return [leaf for x in structure.values() for leaf in flat(x)]
     return [structure]
+
+
+def named(structure: Any) -> Any:
+    """Arguments as something to look them up by."""
+    if isinstance(structure, Value):
+        return (structure.buffer, structure.sizes, structure.strides, structure.offset, structure.dtype)
+    if isinstance(structure, (list, tuple)):
+        return tuple([named(x) for x in structure])
+    return (type(structure), str(structure) if isinstance(structure, float) else structure)
 
 
 def has_no_data(t: Any) -> bool:

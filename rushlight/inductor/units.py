@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from ..loops.row_program import FULL, ROW
 from .read_graph import Node
 from .rows import Shape, joined_shape, shape_of_rows
-from .values import Buffer
+from .values import Buffer, Value
 
 MOST_NODES = 64          # of one unit: kernels beyond that take long to compile, and no longer fit the registers
 MOST_READS = 24          # tensors a unit reads
@@ -114,9 +114,18 @@ def fits(node: Node, unit: Unit) -> bool:
         return shape_of(node) == shape_of(unit.nodes[0])
     if unit.form not in ("points", "fold", "rows") or node.form not in ("points", "fold", "rows"):
         return False
+    if any(v.buffer in inside for v in looked_up(node)):
+        return False                         # indices are checked where they are read, so they lie in memory
     rows = joined_shape(unit.nodes, unit.rows, node)
     # What is one number per column exists only when all rows are done.
     return rows is not None and all(rows.kind(v) in (FULL, ROW) for v in node.inputs if v.buffer in inside)
+
+
+def looked_up(node: Node) -> list[Value]:
+    """The values that a fused body takes for column numbers."""
+    if node.form != "rows" or node.definition.index_operand is None:
+        return []
+    return [a for p, a in zip(node.definition.spec.params, node.args, strict=True) if p.name == node.definition.index_operand]
 
 
 def shape_of(node: Node) -> tuple[tuple[int, ...], tuple[int, ...]]:
