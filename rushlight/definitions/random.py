@@ -519,6 +519,7 @@ class RandomLike(Composite):
     out = False
     differentiable = False
     batch = "random"
+    is_composite = False     # drawing is no op of the body: recorders must see this one
 
     def compute(self, *args: Any) -> Any:
         input, *own, generator, dtype, layout, device, pin_memory, requires_grad, memory_format = args

@@ -100,7 +100,7 @@ class Reader:
             self.settle(node, fx_node)
             if node.writes:
                 self.known.clear()
-            elif node.form != "call" and not (node.plan is not None and node.plan.calls_python):
+            elif node.form != "call" and not (node.plan is not None and node.plan.calls_python):   # what draws random numbers
                 self.known[key] = node
         return node.results[0] if node.single else tuple(node.results)
 

@@ -48,6 +48,7 @@ class Grouping:
         self.unit_of: dict[int, Unit] = {}            # by id of a node
         self.writer: dict[Buffer, Node] = {}          # who wrote a buffer last
         self.readers: dict[Buffer, list[Node]] = {}   # who read it since
+        self.last_call: Unit | None = None            # Python calls keep their order: they may draw random numbers
         for node in nodes:
             self.place(node)
 
@@ -60,6 +61,8 @@ class Grouping:
         else:
             self.join(chosen, node)
         self.unit_of[id(node)] = chosen
+        if calls_python(node):
+            self.last_call = chosen
         earlier = {u.number for u in needed if u is not chosen}.union(*[u.before for u in needed if u is not chosen]) - chosen.before
         chosen.before |= earlier
         if earlier:
@@ -83,6 +86,8 @@ class Grouping:
     def needed(self, node: Node) -> list[Unit]:
         """Units that must not come after the node: those that write what it reads, and use what it writes."""
         found: dict[int, Unit] = {}
+        if calls_python(node) and self.last_call is not None:
+            found[self.last_call.number] = self.last_call
         for v in node.inputs:
             if v.buffer in self.writer:
                 u = self.unit_of[id(self.writer[v.buffer])]
@@ -119,6 +124,11 @@ def fits(node: Node, unit: Unit) -> bool:
     rows = joined_shape(unit.nodes, unit.rows, node)
     # What is one number per column exists only when all rows are done.
     return rows is not None and all(rows.kind(v) in (FULL, ROW) for v in node.inputs if v.buffer in inside)
+
+
+def calls_python(node: Node) -> bool:
+    """Whether Python runs when the node does."""
+    return node.form == "call" or (node.plan is not None and node.plan.calls_python)
 
 
 def looked_up(node: Node) -> list[Value]:
