@@ -672,7 +672,7 @@ int init_tape(PyObject* module) {
   if (PyModule_AddObjectRef(module, "Node", as_object(NodeType))) return -1;
   if (PyModule_AddObjectRef(module, "FunctionNode", as_object(FunctionNodeType))) return -1;
   if (PyModule_AddObjectRef(module, "_autograd_callbacks", autograd_callbacks)) return -1;
-  if (init_tape_python(module)) return -1;
+  if (init_tape_python(module) || init_call_key(module)) return -1;
   return init_tape_tensor(module);
 }
 

@@ -212,5 +212,6 @@ extern PyObject* autograd_callbacks;   // dict of Python helpers set by rushligh
 
 int init_tape(PyObject* module);
 int init_tape_tensor(PyObject* module);   // installs autograd attributes on Tensor; called by init_tape
+int init_call_key(PyObject* module);      // keys for caches of compiled functions; called by init_tape
 
 }  // namespace rl

@@ -24,9 +24,12 @@ from rushlight.aot.compile_graph import compile_captured as compile_captured
 from . import compile_graph as compile_graph
 from rushlight.aot.partition import default_partition as default_partition
 from . import functional_graph as functional_graph
+from . import max_flow as max_flow
 from . import metadata as metadata
+from . import min_cut as min_cut
 from . import module_state as module_state
 from . import partition as partition
 from . import refused as refused
 from . import runtime as runtime
+from . import schema_arguments as schema_arguments
 from . import specialized as specialized

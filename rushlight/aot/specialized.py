@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from .. import _C
@@ -41,13 +42,18 @@ class Entry:
     kept: list[Any]        # objects whose identity is part of the key: they must not be freed
     captured: Captured
 
+    @cached_property
+    def is_one_leaf(self) -> bool:
+        """Whether the result is a single value, in no container."""
+        return self.out_spec.is_leaf()
+
 
 class Specialized:
     """`function`, captured for each kind of arguments. `compile_region(captured)` says how it then runs."""
 
     def __init__(self, function: Callable, modules: Sequence[Module], compile_region: Callable[[Captured], CompiledRegion], *,
                  decompositions: Any = None, dynamic: bool = False) -> None:  # fmt: skip
-        self.function, self.modules, self.compile_region = function, list(modules), compile_region
+        self.function, self.modules, self.compile_region = function, tuple(dict.fromkeys(modules)), compile_region
         self.decompositions, self.dynamic = decompositions, dynamic
         self.cache: dict[Any, Entry] = {}
         self.dynamic_entries: list[tuple[Any, Entry]] = []
@@ -73,21 +79,22 @@ class Specialized:
     def compile(self, call: _Call) -> Entry:
         """Capture and compile for the arguments of a call."""
         specs: list[Any] = []
+        state, places, leaves, in_spec = call.opened()
 
         def flat(values: list[Any]) -> list[Any]:
-            with call.state.exchanged([values[i] for i in call.state_places]) as after:
-                args, kwargs = pytree.tree_unflatten([values[v] if is_tensor else v for is_tensor, v in call.leaves], call.spec)
+            with state.exchanged([values[i] for i in places]) as after:
+                args, kwargs = pytree.tree_unflatten([values[v] if is_tensor else v for is_tensor, v in leaves], in_spec)
                 result = self.function(*args, **kwargs)
-            _check_replaced(after, [values[i] for i in call.state_places])
+            _check_replaced(after, [values[i] for i in places])
             outputs, spec = pytree.tree_flatten(result)
             specs.append(spec)
             return outputs
 
-        with grad_mode.inference_mode(False), grad_mode.set_grad_enabled(call.wants_grad_mode):
+        with grad_mode.inference_mode(False), grad_mode.set_grad_enabled(call.records):
             captured = capture(flat, call.tensors, wants_grad=call.wants_grad, decompositions=self.decompositions, dynamic=self.dynamic)
         _check_shared(captured, call.tensors)
         region = self.compile_region(captured)
-        return Entry(region, list(captured.lifted), specs[0], call.kept, captured)
+        return Entry(region, list(captured.lifted), specs[0], call.kept(), captured)
 
     def reset(self) -> None:
         """Forget what was compiled."""
@@ -103,42 +110,47 @@ class _Call:
     """The arguments of one call, opened, and the key they give."""
 
     def __init__(self, owner: Specialized, args: tuple, kwargs: dict[str, Any]) -> None:
-        leaves, self.spec = pytree.tree_flatten((args, kwargs))
-        self.state = ModuleState(owner.modules)
-        self.tensors: list[Tensor] = []
-        self.kept: list[Any] = []
-        self._at: dict[int, int] = {}
-        self.state_places = [self._add(t) for t in self.state.tensors()]
-        self.leaves: list[tuple[bool, Any]] = [(True, self._add(x)) if isinstance(x, Tensor) else (False, x) for x in leaves]
-        self.wants_grad_mode = _C.is_grad_enabled()
-        self.wants_grad = self.wants_grad_mode and any(t.requires_grad for t in self.tensors)
-        self.key = self._key()
-
-    def _add(self, t: Tensor) -> int:
-        found = self._at.get(id(t))
+        self.owner, self.args, self.kwargs = owner, args, kwargs
+        own, flags = _C.module_key(owner.modules) if owner.modules else ([], b"")
+        if not kwargs and all(type(a) is Tensor for a in args):     # nothing to open
+            self.leaves, spec, values, given = None, len(args), (), args
+        else:
+            self.leaves, spec = pytree.tree_flatten((args, kwargs))
+            values = tuple([None if isinstance(x, Tensor) else _value_key(x) for x in self.leaves])
+            given = [x for x in self.leaves if isinstance(x, Tensor)]
+        self.all = [*own, *given]
+        found = _C.layout_key(self.all, _PLAIN)
         if found is None:
-            if type(t) not in _PLAIN:
-                raise NotCaptured(f"compile: an argument is a {type(t).__name__}, a tensor with rules of its own, which cannot be captured yet")
-            found = self._at[id(t)] = len(self.tensors)
-            self.tensors.append(t)
-        return found
+            odd = next(t for t in self.all if type(t) not in _PLAIN)
+            raise NotCaptured(f"compile: an argument is a {type(odd).__name__}, a tensor with rules of its own, which cannot be captured yet")
+        self.tensors, layouts, requires_grad = found
+        self.records = _C.is_grad_enabled()
+        self.wants_grad = self.records and requires_grad
+        self.key = (spec, layouts, values, flags, self.records, _C.is_inference_mode_enabled(), autocast_state(), _C.get_default_dtype())
 
-    def _key(self) -> tuple:
-        layouts = tuple([(t.shape, t.stride(), t.dtype, t.device, t.requires_grad, t.is_leaf) for t in self.tensors])
-        values = tuple([value if is_tensor else self._value_key(value) for is_tensor, value in self.leaves])
-        return (self.spec, layouts, values, tuple(self.state_places), self.state.flags(), self.wants_grad_mode, _C.is_inference_mode_enabled(), autocast_state(),
-                _C.get_default_dtype())  # fmt: skip
+    def opened(self) -> tuple[ModuleState, list[int], list[tuple[bool, Any]], Any]:
+        """What capturing needs: the modules' slots, which input fills each, the leaves of the arguments (inputs by number), their structure."""
+        leaves, spec = pytree.tree_flatten((self.args, self.kwargs))
+        state = ModuleState(self.owner.modules)
+        at = {id(t): i for i, t in enumerate(self.tensors)}
+        return state, [at[id(t)] for t in state.tensors()], [(True, at[id(x)]) if isinstance(x, Tensor) else (False, x) for x in leaves], spec
 
-    def _value_key(self, value: Any) -> Any:
-        if isinstance(value, _VALUES):
-            return type(value), value
-        self.kept.append(value)
-        return type(value), id(value)
+    def kept(self) -> list[Any]:
+        """Objects whose identity is part of the key: they must not be freed."""
+        return [self.owner.modules, *(x for x in self.leaves or () if not isinstance(x, (Tensor, *_VALUES)))]
 
     def run(self, entry: Entry) -> Any:
-        with without_autocast():     # the graph has its casts
-            outputs = entry.region([*self.tensors, *entry.lifted])
-        return pytree.tree_unflatten(outputs, entry.out_spec)
+        inputs = [*self.tensors, *entry.lifted] if entry.lifted else self.tensors
+        if self.key[6] is None:
+            outputs = entry.region(inputs)
+        else:
+            with without_autocast():     # the graph has its casts
+                outputs = entry.region(inputs)
+        return outputs[0] if entry.is_one_leaf else pytree.tree_unflatten(outputs, entry.out_spec)
+
+
+def _value_key(value: Any) -> Any:
+    return type(value), value if isinstance(value, _VALUES) else id(value)
 
 
 def autocast_state() -> tuple | None:

@@ -28,7 +28,6 @@ from rushlight.op.extern import Spec as Spec
 from rushlight.op.view import View as View
 from . import batch_overloads as batch_overloads
 from . import batching as batching
-from . import blocks as blocks
 from . import butterflies as butterflies
 from . import composite as composite
 from . import convolve as convolve
