@@ -160,7 +160,7 @@ bool suits_vectors(const Kernel* kernel, const Points& p) {
 }
 
 bool is_small(const Points& p, int64_t total) {
-  if (total >= INT32_MAX) return false;
+  if (total >= INT32_MAX - (1 << 24)) return false;   // a block's end, too, is counted in 32 bits
   for (int k = 0; k < p.num; k++) {
     int64_t far = 0;
     for (int d = 0; d < p.ndim; d++) far += (p.sizes[d] - 1) * std::abs(p.strides[k][d]);
@@ -306,6 +306,12 @@ int launch_nest(Kernel* kernel, int unit, void* stream, const RushlightLaunch& l
 int launch(void*, int unit, void* stream, const RushlightLaunch* what) {
   if (int status = enter(unit)) return status;
   auto* kernel = static_cast<Kernel*>(what->kernel);
+  if (kernel->form == kProduct) {
+    const char* why = "";
+    int status = launch_product(kernel, unit, stream, *what, &why);
+    if (status) snprintf(message, sizeof(message), "%s", why);
+    return status;
+  }
   if (kernel->form != kPoints) return launch_nest(kernel, unit, stream, *what);
   if (what->num_operands > kMostOperands) return snprintf(message, sizeof(message), "a kernel has too many operands"), RUSHLIGHT_FAILED;
   return what->ndim < 0 ? launch_rows_of_points(kernel, unit, stream, *what) : walk_points(kernel, unit, stream, *what);

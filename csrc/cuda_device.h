@@ -10,7 +10,7 @@ namespace cuda {
 
 using Handle = void*;
 
-enum Form { kPoints = 0, kRows = 1, kThreads = 2 };   // codegen/nvptx.py: what blocks and threads share
+enum Form { kPoints = 0, kRows = 1, kThreads = 2, kProduct = 3 };   // codegen/nvptx.py: what blocks and threads share
 
 struct Variant {
   uint64_t key;
@@ -23,7 +23,7 @@ struct Variant {
 struct Kernel {
   PyObject* maker;                // variant(unit, key) -> (function, elements, times)
   int form;
-  int vector;                     // elements in 16 bytes of the widest operand; 1 where a kernel has no form in vectors
+  int vector;                     // of a product, its type as cuBLAS numbers them; otherwise elements in 16 bytes of the widest operand; 1 where a kernel has no form in vectors
   std::vector<int> itemsizes;     // of operands
   int row_param;                  // which parameter says how long rows are; -1: none
   std::vector<int> multiples;     // parameters that must be whole vectors for the variant in vectors
@@ -31,8 +31,12 @@ struct Kernel {
   std::vector<Variant> variants;
 };
 
+// cuda_blas.cpp: a matrix product; where it fails `why` says so.
+int launch_product(const Kernel* kernel, int unit, void* stream, const RushlightLaunch& launch, const char** why);
+
 }  // namespace cuda
 
+int init_cuda_blas(PyObject* module);
 int init_cuda(PyObject* module);
 
 }  // namespace rl

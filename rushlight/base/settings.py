@@ -97,10 +97,11 @@ def get_deterministic_debug_mode() -> int:
 
 
 def set_float32_matmul_precision(precision: str) -> None:
-    """How exact float32 products must be; they are always exact to float32."""
+    """How exact float32 products must be: below "highest" CUDA devices may round to TF32; elsewhere they are always exact to float32."""
     if precision not in PRECISIONS:
         raise RuntimeError(f"set_float32_matmul_precision: expected one of {', '.join(PRECISIONS)}, got {precision!r}")
     _settings.precision = precision
+    _C.cuda_allow_tf32(precision != "highest")
 
 
 def get_float32_matmul_precision() -> str:

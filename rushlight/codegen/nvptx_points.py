@@ -128,8 +128,9 @@ class PointLowering(Lowering):
         self.entry_numbers()
         thread, threads, block = self.special("tid.x"), self.special("ntid.x"), self.special("ctaid.x")
         total = self.word(0, ty)
-        whole = out.emit(lines, f"lshr {ty} {total}, {self.length.bit_length() - 1}") if self.length > 1 else total
-        share = out.emit(lines, f"mul {ty} {threads}, {self.times}")
+        entry = self.scopes[0].lines
+        whole = out.emit(entry, f"lshr {ty} {total}, {self.length.bit_length() - 1}") if self.length > 1 else total
+        share = out.emit(entry, f"mul {ty} {threads}, {self.times}")
         first = out.emit(lines, f"add {ty} {out.emit(lines, f'mul {ty} {block}, {share}')}, {thread}")
         several, rest, after = out.label(), out.label(), out.label()
         if self.times > 1:
@@ -145,13 +146,19 @@ class PointLowering(Lowering):
             lines += [*scope.lines, f"  br label %{after}"]
         else:
             lines.append(f"  br label %{rest}")
-        self.one_by_one(rest, after, first, threads, whole)
+        self.one_by_one(rest, after, first, threads, self.end_of_block(block, share, whole))
         if self.length > 1 and self.which.ndim == 1:
             self.behind_whole_vectors(block, thread, total, whole)
         self.scopes[0].lines += self.flow
 
+    def end_of_block(self, block: str, share: str, whole: str) -> str:
+        """Where this block's vectors end; emitted with what is the same for all elements."""
+        out, ty, lines = self.out, self.index_type, self.scopes[0].lines
+        end = out.emit(lines, f"mul {ty} {out.emit(lines, f'add {ty} {block}, 1')}, {share}")
+        return out.emit(lines, f"select i1 {out.emit(lines, f'icmp slt {ty} {end}, {whole}')}, {ty} {end}, {ty} {whole}")
+
     def one_by_one(self, rest: str, after: str, first: str, threads: str, whole: str) -> None:
-        """A loop over what is left of a block's vectors."""
+        """A loop over what is left of a block's vectors, up to `whole`."""
         out, ty, lines = self.out, self.index_type, self.flow
         top, inside, at = out.label(), out.label(), out.fresh()
         scope = self.push(inside, is_guard=True)

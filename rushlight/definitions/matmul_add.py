@@ -32,7 +32,7 @@ class _AddProduct(Extern):
         input, a, b, beta, alpha = args
         self.check(input, a, b)
         shape = (*a.shape[:-1], b.shape[-1])
-        if beta != 1 or input.dtype is not a.dtype or a.dtype in _HALF or not a.shape[-1] or input.ndim > 2 or a.ndim != 2:
+        if beta != 1 or input.dtype is not a.dtype or (a.dtype in _HALF and a.device.type == "cpu") or not a.shape[-1] or input.ndim > 2 or a.ndim != 2:
             return None
         rows = input.stride(0) if input.ndim == 2 and input.shape[0] != 1 else 0
         cols = input.stride(-1) if input.ndim and input.shape[-1] != 1 else 0
@@ -199,7 +199,7 @@ class Linear(_AddProduct):
         rows = 1
         for s in input.shape[:-1]:
             rows *= s
-        if input.dtype in _HALF or not input._is_contiguous() or not weight.shape[-1]:
+        if (input.dtype in _HALF and input.device.type == "cpu") or not input._is_contiguous() or not weight.shape[-1]:
             return None
         n, k = weight.shape if weight.ndim == 2 else (1, weight.shape[0])
         shape = (*input.shape[:-1], n) if weight.ndim == 2 else tuple(input.shape[:-1])

@@ -110,6 +110,15 @@ class Device:
         """
         return None
 
+    def product(self, code: str) -> Any:
+        """A kernel of the device's own for matrix products of a type, as `load` returns kernels; None where it has none.
+
+        A step with it has operands a, b and c for c = alpha * a @ b + beta * c, and the parameters m, n, k; for a and for b the distance of lines,
+        whether lines are columns, and the distance of matrices; for c the distance of rows and of matrices; how many products there are;
+        alpha and beta, by their bits as doubles.
+        """
+        return None
+
     def own(self, op: str) -> Callable | None:
         """What `implementation` says, kept."""
         known = self.__dict__.setdefault("_own", {})

@@ -96,6 +96,8 @@ def steps(
         return []
     if device.type != "cpu" and handlers[device.type].own("matmul") is not None:
         return None
+    if device.type != "cpu" and k and (kernel := own_kernel(device, code)) is not None:
+        return own_step(kernel, a, b, c, (m, n, k, batch), alpha, beta)
     if device.type == "cpu" and code in ("f32", "f64") and n >= 8 and 0 < m * n * k <= IN_CACHE:
         made = panel_step(code, a, b, c, m, n, k, batch, alpha, beta)
         if made is not None:
@@ -117,6 +119,26 @@ def steps(
     if batch == 1 or work > SHARED:   # threads share one matrix after another
         return [product.shared(i) for i in range(batch)]
     return [product.batched(batch, max(1, CHUNK // work))]
+
+
+def own_kernel(device: Any, code: str) -> Any:
+    """The kernel that a plugged-in device has for products of a type, as steps hold it; None where the generated one serves."""
+    key = ("own", device.type, code)
+    if key not in _small_kernels:
+        made = handlers[device.type].product(code)
+        _small_kernels[key] = None if made is None else ("handle", _C.kernel_handle(made))
+    return _small_kernels[key]
+
+
+def own_step(kernel: Any, a: Matrix, b: Matrix, c: Matrix, sizes: tuple[int, int, int, int], alpha: float, beta: float) -> list[tuple] | None:
+    """A step of such a kernel (`Device.product` says what its parameters are), or None if a layout needs a copy first."""
+    m, n, k, batch = sizes
+    left, right, out = a.leading(m, k), b.leading(k, n), c.leading(m, n)
+    if left is None or right is None or out is None or out[1]:
+        return None
+    bits = struct.unpack("<qq", struct.pack("<dd", alpha, beta))
+    params = [m, n, k, left[0], int(left[1]), a.batch, right[0], int(right[1]), b.batch, out[0], c.batch, batch, *bits]
+    return [(kernel, [a.slot, b.slot, c.slot], params, 1, 1, -1)]
 
 
 def panel_step(

@@ -129,3 +129,11 @@ for make in (lambda p: rl.optim.SGD(p, lr=0.1, momentum=0.9), rl.optim.AdamW):
     optimizer.step()
     optimizer.zero_grad()
 """)
+
+
+def test_a_block_ends_with_its_share(driver):
+    """Heavy kernels take one vector per thread: the loop over what is left must stop at the block's end, not at the tensor's."""
+    run(driver, """
+F.gelu(rl.empty(1 << 16, dtype=rl.bfloat16, device="cuda"))
+assert b"min.s32" in sim.simulated_ptx()
+""")

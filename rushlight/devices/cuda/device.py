@@ -1,12 +1,11 @@
 """The CUDA device: NVIDIA's units through the core's table, with kernels generated as PTX.
 
-Enters: the driver. Leaves: `CudaDevice`, which `devices.base` registers when CUDA is first asked for. Library functions it has of its own are in
-`libraries.py`; others run on the host and say so (RUSHLIGHT_SHOW=fallback).
+Enters: the driver. Leaves: `CudaDevice`, which `devices.base` registers when CUDA is first asked for. Matrix products
+are cuBLAS's where that is installed (libraries.py); other library ops run on the host and say so (RUSHLIGHT_SHOW=fallback).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from ..base import Device
@@ -40,7 +39,7 @@ class CudaDevice(Device):
         """Bytes free and bytes in all on a unit."""
         return self.driver.memory_info(index)
 
-    def implementation(self, op: str) -> Callable | None:
-        from . import libraries
+    def product(self, code: str) -> Any:
+        from . import libraries  # looks for wheels, which not every program needs
 
-        return libraries.function(op)
+        return libraries.product(code)
