@@ -20,7 +20,7 @@ from .. import _C
 from .._C import Tensor
 from .._dynamo.external_utils import tracing
 from ..autograd import grad as autograd_grad, grad_mode
-from ..dispatch.modes import disable_dispatch_modes
+from ..dispatch.modes import TorchFunctionMode, disable_dispatch_modes
 from ..fake import DataDependentOutputException, FakeTensor, FakeTensorMode, GuardOnDataDependentSymNode, ShapeEnv
 from ..fx._lazy_graph_module import _LazyGraphModule
 from ..fx.experimental.proxy_tensor import ProxyTorchDispatchMode, PythonKeyTracer
@@ -31,6 +31,7 @@ from ..fx.node import Node, _draws
 from ..fx.proxy import Proxy
 from ..op import find_op
 from ..symbols import symbolic_math
+from ..utils import _pytree as pytree
 from . import functional_graph
 from .metadata import GraphMeta, InputInfo, OutputInfo, OutputKind
 from .refused import NotCaptured, refusal
@@ -58,6 +59,7 @@ class LiftingTracer(PythonKeyTracer):
         self.graph = Graph(tracer_cls=PythonKeyTracer)
         self.tensor_attrs = {}
         self.inputs: list[Proxy] = []
+        self.outside: set[int] = set()     # memory of tensors that are no arguments
 
     def create_proxy_for_constant(self, t: Tensor) -> Proxy:
         if isinstance(t, FakeTensor):
@@ -75,6 +77,35 @@ class LiftingTracer(PythonKeyTracer):
         return proxy
 
 
+class _WantsTwins(Exception):  # noqa: N818 - no error: the trace begins again
+    """The function uses tensors from outside that require gradients."""
+
+
+class Twins(TorchFunctionMode):
+    """Above the tape, fakes in the place of tensors that are no arguments: gradients of the graph are fakes, and must not meet them."""
+
+    def __init__(self, tracer: LiftingTracer, fake_mode: FakeTensorMode, wants_grad: bool) -> None:
+        super().__init__()
+        self.tracer, self.fake_mode, self.wants_grad = tracer, fake_mode, wants_grad
+        self.of: dict[int, FakeTensor] = {}
+
+    def __torch_function__(self, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) -> Any:
+        args, kwargs = pytree.tree_map(self.twin, (args, kwargs or {}))
+        return func(*args, **kwargs)
+
+    def twin(self, t: Any) -> Any:
+        if not isinstance(t, Tensor) or isinstance(t, FakeTensor):
+            return t
+        if id(t) not in self.of:
+            proxy = self.tracer.create_proxy_for_constant(t)
+            with disable_dispatch_modes():
+                made = self.fake_mode.from_tensor(t.detach(), static_shapes=True)
+                self.of[id(t)] = made.requires_grad_() if t.requires_grad and self.wants_grad else made
+            self.tracer.track(self.of[id(t)], proxy)
+            self.tracer.outside.add(_memory(self.of[id(t)]))
+        return self.of[id(t)]
+
+
 class RecordingMode(ProxyTorchDispatchMode):
     """As make_fx records, but writes to tensors from outside are refused: nobody would see them. Lists of tensors are taken one by one."""
 
@@ -86,7 +117,8 @@ class RecordingMode(ProxyTorchDispatchMode):
         return super().__torch_dispatch__(func, types, args, kwargs)
 
     def record(self, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
-        if func.inplace and isinstance(args[0], Tensor) and not isinstance(args[0], FakeTensor) and not _C.in_rule():
+        is_outside = func.inplace and isinstance(args[0], Tensor) and (not isinstance(args[0], FakeTensor) or _memory(args[0]) in self.tracer.outside)
+        if is_outside and not _C.in_rule():
             raise NotCaptured(f"{func._opname}: a compiled function writes to a tensor that is neither its argument nor made by its ops. Pass it as an argument.")
         return super().record(func, args, kwargs)
 
@@ -103,9 +135,11 @@ class RecordingMode(ProxyTorchDispatchMode):
 def capture(function: Callable[[list[Any]], Sequence[Any]], inputs: Sequence[Any], *, wants_grad: bool, decompositions: Mapping[Any, Callable] | None = None,
             dynamic: bool = False, dynamic_dims: Sequence[Sequence[int] | None] | None = None) -> Captured:  # fmt: skip
     """The graph of `function(inputs)`; with `wants_grad`, and if some result has a gradient to give, with its backward."""
-    trace = _Trace(function, inputs, wants_grad, dict(decompositions or {}), dynamic, dynamic_dims)
     try:
-        return trace.run()
+        try:
+            return _Trace(function, inputs, wants_grad, dict(decompositions or {}), dynamic, dynamic_dims).run()
+        except _WantsTwins:
+            return _Trace(function, inputs, wants_grad, dict(decompositions or {}), dynamic, dynamic_dims, has_twins=True).run()
     except _READS as error:
         raise refusal("the program needs the elements of a tensor while it is traced", error,
                       "A graph cannot hold Python that depends on them (item(), bool(), tolist(), an if on a tensor): keep it in tensors (torch.where), "
@@ -116,15 +150,16 @@ class _Trace:
     """One capture."""
 
     def __init__(self, function: Callable, inputs: Sequence[Any], wants_grad: bool, decompositions: dict, dynamic: bool,
-                 dynamic_dims: Sequence[Sequence[int] | None] | None) -> None:  # fmt: skip
+                 dynamic_dims: Sequence[Sequence[int] | None] | None, has_twins: bool = False) -> None:  # fmt: skip
         self.function, self.wants_grad, self.decompositions = function, wants_grad, decompositions
         self.real = list(inputs)
         self.env = ShapeEnv() if dynamic else None
         self.fake_mode = FakeTensorMode(allow_non_fake_inputs=True, shape_env=self.env)
         self.dynamic_dims = dynamic_dims
         self.tracer = LiftingTracer()
-        self.tracer.env = self.env
+        self.tracer.env, self.tracer.snapshots = self.env, self.fake_mode
         self.mode = RecordingMode(self.tracer, "fake", decomposition_table=decompositions)
+        self.twins = Twins(self.tracer, self.fake_mode, wants_grad) if has_twins else None
 
     # --- running -----------------------------------------------------------------------------------------------------------------------
 
@@ -138,8 +173,10 @@ class _Trace:
             else:
                 self.tracer.sizes.note(t, proxy, None)
         before = [(t._version, _layout(t), t.requires_grad) if isinstance(t, Tensor) else None for t in self.given]
-        with self.recording():
+        with self.recording(), self.twins or contextlib.nullcontext():
             outputs = list(self.function(list(self.given)))
+        if self.wants_grad and self.twins is None and any(t.requires_grad for t, _ in self.tracer.lifted.values()):
+            raise _WantsTwins
         self.inputs = tuple(self.input_info(t, real, was) for t, real, was in zip(self.given, self.real, before, strict=True))
         for t in self.leaves:
             if isinstance(t, Tensor) and t.grad is not None:
@@ -187,7 +224,8 @@ class _Trace:
         return InputInfo(requires_grad, real.is_leaf, t._version != version, _layout(t) if changed else None)
 
     def finish(self, outputs: list[Any]) -> Captured:
-        tensors = [*self.given, *(t for t, _ in self.tracer.lifted.values())]
+        twins = {} if self.twins is None else self.twins.of
+        tensors = [*self.given, *(twins.get(id(t), t) for t, _ in self.tracer.lifted.values())]
         is_joint = self.wants_grad and any(isinstance(o, Tensor) and o.requires_grad for o in (*outputs, *tensors_written(self.given, self.inputs)))
         results: list[Tensor] = []
         mutated = tuple(i for i, info in enumerate(self.inputs) if info.mutates_data)

@@ -12,9 +12,9 @@ from typing import Any
 
 from .. import _C
 from .._C import Tensor
-from ..autograd.function import Function, differentiable_once
+from ..autograd.function import _FRESH, _NOT_DIFFERENTIABLE, Function
 from ..autograd.grad_mode import no_grad
-from .metadata import GraphMeta, InputInfo, OutputInfo, OutputKind
+from .metadata import GraphMeta, OutputInfo, OutputKind
 from .partition import Partition
 
 Compiled = Callable[[list[Any]], Sequence[Any]]
@@ -45,11 +45,11 @@ class CompiledRegion:
                 made = self.forward(list(inputs))
         if self.plain:
             return list(made)
-        for position, i in enumerate(meta.mutated):
-            write_back(inputs[i], made[position], meta.inputs[i], meta.differentiable[position])
         for i, info in enumerate(meta.inputs):
             if info.layout_after is not None:
                 look_otherwise(inputs[i], info.layout_after)
+        for position, i in enumerate(meta.mutated):
+            write_back(inputs[i], made[position], meta.differentiable[position])
         return self.outputs(inputs, made)
 
     def outputs(self, inputs: list[Any], made: Sequence[Any]) -> list[Any]:
@@ -59,9 +59,11 @@ class CompiledRegion:
         return results
 
 
-def write_back(target: Tensor, value: Tensor, info: InputInfo, is_differentiable: bool) -> None:
+def write_back(target: Tensor, value: Tensor, is_differentiable: bool) -> None:
     """The new value of an input that the function wrote to."""
-    if is_differentiable:
+    if value.data_ptr() == target.data_ptr() and value.stride() == target.stride() and not is_differentiable:
+        _C.bump_version(target)     # only its layout was written to
+    elif is_differentiable:
         target.copy_(value)
     else:
         with no_grad():
@@ -114,15 +116,22 @@ class _Boundary(Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> tuple:
-        return _run_backward(ctx, *grads)
+        with no_grad():
+            made = _run_backward(ctx, grads)
+        if not _C.is_grad_enabled():
+            return made
+        results = tuple(g.detach() if isinstance(g, Tensor) else g for g in made)
+        roles = tuple(_FRESH if isinstance(g, Tensor) else _NOT_DIFFERENTIABLE for g in results)
+        _C._function_node(_refuse_twice, _C._collect_edges(*grads), results, roles, (), True)
+        return results
 
 
-_TWICE = ("compile: the backward of a compiled function is a graph without a history, so it cannot be differentiated again. "
-          "Run that part uncompiled (compiler.disable, or backend='eager') for gradients of gradients.")  # fmt: skip
+def _refuse_twice(*grads: Any) -> None:
+    raise RuntimeError("compile: the backward of a compiled function is a graph without a history, so it cannot be differentiated again. "
+                       "Run that part uncompiled (compiler.disable, or backend='eager') for gradients of gradients.")  # fmt: skip
 
 
-@differentiable_once(_TWICE)
-def _run_backward(ctx: Any, *grads: Any) -> tuple:
+def _run_backward(ctx: Any, grads: tuple) -> tuple:
     region: CompiledRegion = ctx.region
     meta, partition = region.meta, region.partition
     tensors, others = iter(ctx.saved_tensors), iter(ctx.others)

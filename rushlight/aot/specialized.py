@@ -37,7 +37,8 @@ class Entry:
     """What was compiled for one key."""
 
     region: CompiledRegion
-    lifted: list[Tensor]
+    lifted: list[Tensor]         # tensors found while tracing
+    lifted_layouts: Any
     out_spec: Any
     kept: list[Any]        # objects whose identity is part of the key: they must not be freed
     captured: Captured
@@ -72,7 +73,7 @@ class Specialized:
     def find(self, call: _Call) -> Entry:
         """What runs a call; captured and compiled if nothing fits."""
         found = self.cache.get(call.key)
-        if found is None:
+        if found is None or (found.lifted and _layouts(found.lifted) != found.lifted_layouts):
             found = self.cache[call.key] = self.compile(call)
         return found
 
@@ -91,14 +92,21 @@ class Specialized:
             return outputs
 
         with grad_mode.inference_mode(False), grad_mode.set_grad_enabled(call.records):
-            captured = capture(flat, call.tensors, wants_grad=call.wants_grad, decompositions=self.decompositions, dynamic=self.dynamic)
+            captured = capture(flat, call.tensors, wants_grad=call.records, decompositions=self.decompositions, dynamic=self.dynamic)
         _check_shared(captured, call.tensors)
         region = self.compile_region(captured)
-        return Entry(region, list(captured.lifted), specs[0], call.kept(), captured)
+        lifted = list(captured.lifted)
+        return Entry(region, lifted, _layouts(lifted), specs[0], call.kept(), captured)
 
     def reset(self) -> None:
         """Forget what was compiled."""
         self.cache.clear()
+
+
+def _layouts(tensors: list[Tensor]) -> Any:
+    """What a graph depends on of tensors that are no arguments."""
+    found = _C.layout_key(tensors, _PLAIN) if tensors else None
+    return None if found is None else found[1]
 
 
 def is_traced_elsewhere() -> bool:
@@ -123,9 +131,8 @@ class _Call:
         if found is None:
             odd = next(t for t in self.all if type(t) not in _PLAIN)
             raise NotCaptured(f"compile: an argument is a {type(odd).__name__}, a tensor with rules of its own, which cannot be captured yet")
-        self.tensors, layouts, requires_grad = found
+        self.tensors, layouts, _ = found
         self.records = _C.is_grad_enabled()
-        self.wants_grad = self.records and requires_grad
         self.key = (spec, layouts, values, flags, self.records, _C.is_inference_mode_enabled(), autocast_state(), _C.get_default_dtype())
 
     def opened(self) -> tuple[ModuleState, list[int], list[tuple[bool, Any]], Any]:

@@ -283,31 +283,24 @@ def _finish(ctx: BackwardCFunction, args: tuple, outputs: tuple, edges: tuple, r
 
 def once_differentiable(fn: Callable) -> Callable:
     """For a backward whose body cannot be recorded: differentiating it again raises instead of being wrong."""
-    return differentiable_once("trying to differentiate twice a function that was marked with @once_differentiable")(fn)
+
+    @functools.wraps(fn)
+    def wrapper(ctx: FunctionCtx, *args: Any) -> Any:
+        with no_grad():
+            outputs = fn(ctx, *args)
+        if not _C.is_grad_enabled() or not any(isinstance(a, _C.Tensor) and a.requires_grad for a in args):
+            return outputs
+        is_tuple = isinstance(outputs, tuple)
+        result = tuple(o.detach() if isinstance(o, _C.Tensor) else o for o in (outputs if is_tuple else (outputs,)))
+        roles = tuple(_FRESH if isinstance(o, _C.Tensor) else _NOT_DIFFERENTIABLE for o in result)
+        _C._function_node(_refuse_twice, _C._collect_edges(*args), result, roles, (), True)
+        return result if is_tuple else result[0]
+
+    return wrapper
 
 
-def differentiable_once(refusal: str) -> Callable[[Callable], Callable]:
-    """`once_differentiable` that refuses in other words."""
-
-    def refuse(*grads: Any) -> None:
-        raise RuntimeError(refusal)
-
-    def decorate(fn: Callable) -> Callable:
-        @functools.wraps(fn)
-        def wrapper(ctx: FunctionCtx, *args: Any) -> Any:
-            with no_grad():
-                outputs = fn(ctx, *args)
-            if not _C.is_grad_enabled() or not any(isinstance(a, _C.Tensor) and a.requires_grad for a in args):
-                return outputs
-            is_tuple = isinstance(outputs, tuple)
-            result = tuple(o.detach() if isinstance(o, _C.Tensor) else o for o in (outputs if is_tuple else (outputs,)))
-            roles = tuple(_FRESH if isinstance(o, _C.Tensor) else _NOT_DIFFERENTIABLE for o in result)
-            _C._function_node(refuse, _C._collect_edges(*args), result, roles, (), True)
-            return result if is_tuple else result[0]
-
-        return wrapper
-
-    return decorate
+def _refuse_twice(*grads: Any) -> None:
+    raise RuntimeError("trying to differentiate twice a function that was marked with @once_differentiable")
 
 
 class InplaceFunction(Function):

@@ -54,6 +54,14 @@ class FakeTensor(Tensor):
         return META if _planning.active else self.fake_device
 
     @property
+    def is_cpu(self) -> bool:
+        return self.device.type == "cpu"
+
+    @property
+    def is_cuda(self) -> bool:
+        return self.device.type == "cuda"
+
+    @property
     def shape(self) -> Any:
         return Size(self.symbolic[0]) if self.symbolic else Tensor.shape.__get__(self)
 
