@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..loops.expr import BUILD, Value, arg, const, load, node, rewrite, walk
+from ..loops.expr import BUILD, Value, arg, const, is_const, load, node, rewrite, walk
 from ..loops.nest import (
     Assign,
     Check,
@@ -479,9 +479,10 @@ class Lowering(Addressing):
         shape = TileShape(self.nest.operands[s.a if isinstance(s, Multiply) else s.source].code, self.target)
         if isinstance(s, Pack):
             given = [(s.source, s.start), s.line, s.step, (s.target, s.at), s.apart, s.lines, s.length, s.count]
-            return pack_function(shape, s.width), given
+            return pack_function(shape, s.width, is_const(s.step, 1)), given
         given = [(s.a, s.a_at), (s.b, s.b_at), s.b_step, (s.c, s.c_at), s.c_step, s.rows, s.columns, s.depth, s.add]
-        return multiply_function(shape, s.height, s.vectors, s.pitch), given
+        given += [] if s.pitch is None else [s.pitch]
+        return multiply_function(shape, s.height, s.vectors, s.pitch is not None), given
 
     def branch(self, s: If) -> None:
         condition = self.evaluate(s.condition)

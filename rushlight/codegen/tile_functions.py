@@ -28,6 +28,7 @@ MULTIPLY = (
     ("i64", "rows"), ("i64", "columns"), ("i64", "depth"), ("i1", "add"),
 )  # fmt: skip
 TILE = tuple(p for p in MULTIPLY if p[1] != "rows")
+ANY_PITCH = ("i64", "pitch")     # elements between values of k of the left operand, where that is not known before
 PACK = (
     ("ptr", "source"), ("i64", "line"), ("i64", "step"), ("ptr", "target"), ("i64", "apart"),
     ("i64", "lines"), ("i64", "length"), ("i64", "count"),
@@ -70,9 +71,9 @@ class TileShape(Record):
 # --- multiplying ------------------------------------------------------------------------------------------------------
 
 
-def multiply_function(shape: TileShape, height: int, vectors: int, pitch: int = 0) -> Functions:
+def multiply_function(shape: TileShape, height: int, vectors: int, any_pitch: bool = False) -> Functions:
     """The function of a `Multiply`: whole tiles at once, edges in smaller ones."""
-    pitch = pitch or shape.pitch(height)
+    pitch = 0 if any_pitch else shape.pitch(height)
     name = f"multiply_{shape.code}_{height}x{vectors}_{pitch}"
     heights = [height, *(h for h in EDGE_ROWS if h < height)]
     texts = {}
@@ -89,13 +90,14 @@ def tile_name(shape: TileShape, rows: int, vectors: int, pitch: int) -> str:
 
 def driver_text(shape: TileShape, name: str, heights: Sequence[int], vectors: int, pitch: int) -> str:
     """Tiles over rows x columns, from tall to low: the number of vectors is that of the columns."""
-    w = Writer(name, MULTIPLY, "internal ")
+    w = Writer(name, MULTIPLY if pitch else (*MULTIPLY, ANY_PITCH), "internal ")
     first: Number = 0
     for height in heights:
         stop = w["rows"] if height == 1 else w.sub(w["rows"], height - 1)
         with w.loop(first, stop, height) as i:
             a, c = w.at(w["a"], i.i, shape.element), w.at(w["c"], w.mul(i.i, w["c_step"]), shape.element)
             given = (a, w["b"], w["b_step"], c, w["c_step"], w["columns"], w["depth"], w["add"])
+            given += () if pitch else (w["pitch"],)
             for v in range(1, vectors + 1):
                 wide = w.compare("sgt", w["columns"], (v - 1) * shape.lanes)
                 fits = wide if v == vectors else w.both(wide, w.compare("sle", w["columns"], v * shape.lanes))
@@ -106,8 +108,9 @@ def driver_text(shape: TileShape, name: str, heights: Sequence[int], vectors: in
 
 
 def tile_text(shape: TileShape, rows: int, vectors: int, pitch: int) -> str:
-    """One tile: `rows` x `vectors` sums, of which `columns` columns are wanted."""
-    w = Writer(tile_name(shape, rows, vectors, pitch), TILE, "internal ")
+    """One tile: `rows` x `vectors` sums, of which `columns` columns are wanted. A `pitch` of 0 is a parameter."""
+    w = Writer(tile_name(shape, rows, vectors, pitch), TILE if pitch else (*TILE, ANY_PITCH), "internal ")
+    apart = pitch or w["pitch"]
     width = vectors * shape.lanes
     spill = w.scratch(shape.element, rows * width)
     sums = [Reg("zeroinitializer", shape.vector)] * (rows * vectors)
@@ -123,26 +126,26 @@ def tile_text(shape: TileShape, rows: int, vectors: int, pitch: int) -> str:
         with w.loop(first, stop, length, carry=[*sums, *place]) as l:
             now, (a, b) = l.carry[:-2], l.carry[-2:]
             for u in range(length):
-                left = left_factors(w, shape, a, u * pitch, rows)
+                left = left_factors(w, shape, a, rows)
                 right = [w.load(shape.vector, w.at(b, v * shape.lanes, shape.element), shape.size) for v in range(vectors)]
                 for r in range(rows):
                     factor = left(r)
                     now[r * vectors : (r + 1) * vectors] = [
                         w.fma(right[v], factor, now[r * vectors + v]) for v in range(vectors)
                     ]
-                b = w.at(b, step, "i8")
-            l.next = [*now, w.at(a, length * pitch, shape.element), b]
+                a, b = w.at(a, apart, shape.element), w.at(b, step, "i8")
+            l.next = [*now, a, b]
         sums, place, first = l.carry[:-2], l.carry[-2:], l.i
     write_tile(w, shape, sums, vectors, spill)
     return w.text()
 
 
-def left_factors(w: Writer, shape: TileShape, a: Reg, offset: int, rows: int) -> Callable[[int], Reg]:
+def left_factors(w: Writer, shape: TileShape, a: Reg, rows: int) -> Callable[[int], Reg]:
     """A function giving row r's element of the left operand on all lanes."""
     if not shape.by_lane:
-        return lambda r: w.splat(w.load(shape.element, w.at(a, offset + r, shape.element), shape.size), shape.lanes)
+        return lambda r: w.splat(w.load(shape.element, w.at(a, r, shape.element), shape.size), shape.lanes)
     held = [
-        w.load(shape.vector, w.at(a, offset + first, shape.element), shape.size) for first in range(0, rows, shape.lanes)
+        w.load(shape.vector, w.at(a, first, shape.element), shape.size) for first in range(0, rows, shape.lanes)
     ]
     return lambda r: w.lane(held[r // shape.lanes], r % shape.lanes, shape.lanes)
 
@@ -180,9 +183,9 @@ def write_tile(w: Writer, shape: TileShape, sums: list[Reg], vectors: int, spill
 # --- packing ----------------------------------------------------------------------------------------------------------
 
 
-def pack_function(shape: TileShape, width: int) -> Functions:
+def pack_function(shape: TileShape, width: int, only_runs: bool = False) -> Functions:
     """The function of a `Pack`: lines that are runs of memory are exchanged in registers, others copied in vectors."""
-    name, pitch, lanes = f"pack_{shape.code}_{width}", shape.pitch(width), shape.lanes
+    name, pitch, lanes = f"pack_{shape.code}_{width}{'_runs' if only_runs else ''}", shape.pitch(width), shape.lanes
     w = Writer(name, PACK, "internal ")
     runs = w.compare("eq", w["step"], 1)
     # Asked for ahead of time: what follows in long lines, the next lines after short ones.
@@ -197,6 +200,14 @@ def pack_function(shape: TileShape, width: int) -> Functions:
             with w.loop(0, w.sub(w["length"], lanes - 1), lanes) as k:
                 exchange(w, shape, sources, place, k.i, pitch, ahead)
         copy_elements(w, shape, width, first, target, w.sub(w["length"], w.rem(w["length"], lanes)), pitch)
+    if not only_runs:
+        copy_lines(w, shape, width, runs)
+    return name, {name: w.text()}, [PREFETCH]
+
+
+def copy_lines(w: Writer, shape: TileShape, width: int, runs: Reg) -> None:
+    """Lines whose neighbours lie side by side."""
+    pitch, lanes = shape.pitch(width), shape.lanes
     with w.when(w.negate(runs)):
         # Strips of which all lines exist, one value of k after another: what lies side by side is read together.
         whole = w.min(w["count"], w.div(w.add(w["lines"], width - pitch), width))
@@ -210,7 +221,6 @@ def pack_function(shape: TileShape, width: int) -> Functions:
                 w.store(value, w.at(target, at, shape.element), shape.size)
         with w.loop(whole, w["count"]) as strip:
             copy_elements(w, shape, width, w.mul(strip.i, width), w.mul(strip.i, w["apart"]), 0, pitch)
-    return name, {name: w.text()}, [PREFETCH]
 
 
 def exchange(w: Writer, shape: TileShape, sources: list[Reg], target: Reg, k: Reg, pitch: int, ahead: Reg) -> None:

@@ -212,7 +212,7 @@ class Multiply(Record):
     add: Value
     height: int
     vectors: int
-    pitch: int = 0
+    pitch: Value | None = None
 
 
 Statement = For | Reduce | Local | Assign | Store | If | Check | Pack | Multiply
@@ -255,8 +255,9 @@ def _describe(item: object, form: list[object]) -> None:
     else:
         form.append(type(item).__name__)
         for field in item.fields:
-            if field not in ("turned", "gathers", "pitch") or getattr(item, field):
-                _describe(getattr(item, field), form)
+            value = getattr(item, field)
+            if field not in ("turned", "gathers", "pitch") or not (value is None or value is False):
+                _describe(value, form)
 
 
 def values_of(item: object) -> list[Value]:

@@ -80,7 +80,7 @@ class Interpreter:
     def multiply(self, s: Multiply) -> None:
         a_at, b_at, b_step, c_at, c_step = self.numbers(s.a_at, s.b_at, s.b_step, s.c_at, s.c_step)
         rows, columns, depth = self.numbers(s.rows, s.columns, s.depth)
-        pitch = s.pitch or -(-s.height // self.lanes) * self.lanes
+        pitch = -(-s.height // self.lanes) * self.lanes if s.pitch is None else int(self.value(s.pitch))
         a, b, c = (self.arrays[k] for k in (s.a, s.b, s.c))
         for r in range(rows):
             for j in range(columns):

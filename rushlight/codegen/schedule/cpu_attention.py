@@ -114,6 +114,10 @@ class Attention:
         """How many columns of the block a row sees."""
         return Local("limit", max_(ZERO, min_(var("seen"), row + ONE - var("j0"))) if self.causal else var("seen"))
 
+    def whole(self, count: Value) -> Value:
+        """Columns up to whole vectors: packing those beyond, which are 0, is quicker than single elements."""
+        return idiv(count + number(self.cut.lanes - 1), number(self.cut.lanes)) * number(self.cut.lanes)
+
     def padded(self) -> Local:
         """Columns of the block up to a whole turn of a loop over vectors."""
         turn = number(self.cut.turn)
@@ -188,7 +192,7 @@ class _Forward(Attention):
         """Some strips of query rows meet the block of keys."""
         cut = self.cut
         visible = min_(var("some"), var("i0") + var("r0") + var("tall") - var("j0")) if self.causal else var("some")
-        pack = Pack(self.scores, ZERO, self.row, ONE, self.powers, ZERO, number(cut.keys * cut.pitch), var("tall"), var("seen"),
+        pack = Pack(self.scores, ZERO, self.row, ONE, self.powers, ZERO, number(cut.keys * cut.pitch), var("tall"), self.whole(var("seen")),
                     var("row_strips"), cut.height)  # fmt: skip
         weigh = For("u", ZERO, idiv(var("seen") + number(DEPTH - 1), number(DEPTH)), (
             Local("k0", var("u") * number(DEPTH)),

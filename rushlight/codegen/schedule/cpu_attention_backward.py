@@ -45,6 +45,7 @@ class _Backward(Attention):
         self.pitch = self.cut.keys + self.cut.lanes
         self.row = number(self.pitch)
         self.block = number(GROUP * self.cut.height)
+        self.packed_pitch = number(self.cut.pitch)       # said, so that all products are calls of the same tiles
 
     def nest(self) -> Nest:
         cut, code = self.cut, self.code
@@ -116,6 +117,7 @@ class _Backward(Attention):
         tile = Multiply(
             packed, s * apart, packed_keys, t * deep * self.wide, self.wide, target, s * self.height * self.row + t * self.wide, self.row,
             min_(self.height, var("tall") - s * self.height), self.wide, deep, ne(start, ZERO), self.cut.height, self.cut.vectors,
+            self.packed_pitch,
         )  # fmt: skip
         return For(f"{prefix}.slice", ZERO, var(f"{width}.n"), (
             Local("start", var(f"{prefix}.slice") * number(SPAN)),
@@ -161,7 +163,7 @@ class _Backward(Attention):
             a, first, operand, self.at(name, "h", var("i0")) + column, var(f"{name}.r"),
             target, self.at(made, "own", var("j0") + first) + column, var(f"{made}.r"),
             min_(self.height, var("seen") - first), min_(self.wide, var(width) - column), var("tall"), const(True, "b1"),
-            self.cut.height, self.cut.vectors, self.pitch,
+            self.cut.height, self.cut.vectors, self.row,
         )  # fmt: skip
         strips = idiv(var("seen") + self.height - ONE, self.height)
         return For(s.attr, ZERO, strips, (self.columns(c.attr, var(width), tile),))
@@ -175,9 +177,9 @@ class _Backward(Attention):
             self.packed, (s * self.keys + k0) * number(cut.pitch), 2, self.at("key", "own", var("j0") + k0) + column, var("key.r"),
             self.d_query, self.at("d_query", "h", var("i0") + first) + column, var("d_query.r"),
             min_(self.height, var("tall") - first), min_(self.wide, var("width") - column), min_(number(DEPTH), var("seen") - k0),
-            gt(var("j0") + k0, ZERO), cut.height, cut.vectors,
+            gt(var("j0") + k0, ZERO), cut.height, cut.vectors, self.packed_pitch,
         )  # fmt: skip
-        pack = Pack(self.slopes, ZERO, self.row, ONE, self.packed, ZERO, number(cut.keys * cut.pitch), var("tall"), var("seen"),
+        pack = Pack(self.slopes, ZERO, self.row, ONE, self.packed, ZERO, number(cut.keys * cut.pitch), var("tall"), self.whole(var("seen")),
                     var("row_strips"), cut.height)  # fmt: skip
         return pack, For("a.k", ZERO, idiv(var("seen") + number(DEPTH - 1), number(DEPTH)), (
             Local("k0", var("a.k") * number(DEPTH)),
