@@ -1,6 +1,6 @@
 """Runs the chosen groups and prints one report.
 
-    python -m benchmarks                     everything but layers, a few minutes
+    python -m benchmarks                     everything but layers and compiled, a few minutes
     python -m benchmarks small chain         some groups
     python -m benchmarks small --only add    the cases whose name contains "add"
     python -m benchmarks --json report.json  also write every round's times
@@ -16,7 +16,21 @@ import json
 import sys
 from collections.abc import Callable
 
-from benchmarks import chain, data, files, kernels, large, layers, matmul, models, optim, shapes, small, startup
+from benchmarks import (
+    chain,
+    compiled,
+    data,
+    files,
+    kernels,
+    large,
+    layers,
+    matmul,
+    models,
+    optim,
+    shapes,
+    small,
+    startup,
+)
 from benchmarks.cases import Section
 from benchmarks.harness import Session
 from benchmarks.report import Neighbours, as_data, describe_machine, show_machine, show_section
@@ -31,13 +45,14 @@ GROUPS: dict[str, Callable[[Session], list[Section]]] = {
     "optim": optim.run,
     "startup": startup.run,
     "models": models.run,
+    "compiled": compiled.run,
     "data": data.run,
     "files": files.run,
     "shapes": shapes.run,
 }
 
 
-LONG = ("layers",)   # groups that run only when asked for
+LONG = ("layers", "compiled")   # groups that run only when asked for
 
 
 def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:

@@ -12,6 +12,7 @@ from typing import Any
 from .. import _C
 from ..base.show import is_shown, show
 from .emit import Emitter
+from .products import improve
 from .read_graph import Reader, flat
 from .units import Grouping, summary
 from .values import Buffer, Value
@@ -22,6 +23,7 @@ class Compiled:
 
     def __init__(self, emitter: Emitter, outputs: Sequence[Any], constants: Sequence[Any], used: Sequence[int]) -> None:
         self.plan, self.calls, self.labels = emitter.finish(), tuple(emitter.calls), tuple(emitter.labels)
+        self.steps = tuple(emitter.steps)
         self.outputs, self.constants, self.used = outputs, tuple(constants), tuple(used)
         self.is_plain = list(outputs) == list(range(len(outputs)))
 
@@ -58,6 +60,8 @@ def compile_graph(graph_module: Any, example_inputs: Sequence[Any]) -> Compiled:
 
 def emitted(reader: Reader, outputs: Sequence[Value], device: Any) -> tuple[Emitter, list[int]]:
     """Slots and steps of the whole, and which of the plan's results are the outputs."""
+    reader.nodes = alive(reader.nodes, outputs)
+    improve(reader, outputs)
     live = alive(reader.nodes, outputs)
     units = Grouping(live).ordered()
     if is_shown("graph"):

@@ -11,6 +11,7 @@ from typing import Any
 
 from .. import _C
 from ..codegen.schedule.cpu_rows import schedule_rows
+from ..op import gemm
 from ..op.pack import lowered_steps, packed
 from .join import group_lowered
 from .read_graph import Node, by_code, map_values
@@ -30,6 +31,7 @@ class Emitter:
         self.steps: list[tuple] = []
         self.calls: list[str] = []          # ops that run in Python
         self.labels: list[str] = []         # what each step belongs to
+        self.packed: dict[tuple, tuple[int, int]] = {}      # right operands of products, packed: where
 
     def slot(self, kind: str, dtype: Any, sizes: Any, strides: Any = None, source: int = -1, offset: int = 0) -> int:
         self.slots.append((kind, dtype, tuple(sizes), strides, source, offset))
@@ -101,7 +103,23 @@ class Emitter:
         for kind, dtype, sizes, strides, _source, _offset in node.plan.outputs:
             places.append((self.slot("temp", dtype, sizes, strides), 0) if kind == "temp" else self.place(next(results)))
         geometries = [*node.inputs, *[None] * len(node.plan.outputs)]
-        self.add([shown(step, geometries) for step in steps], places, on_error)
+        self.add([shown(step, geometries) for step in self.unpacked(steps, places)], places, on_error)
+
+    def unpacked(self, steps: Sequence[tuple], places: list[tuple[int, int]]) -> list[tuple]:
+        """The steps without those that pack what was packed before: the earlier copy takes the place of theirs."""
+        left = []
+        for step in steps:
+            if step[0] not in gemm.pack_kernels:
+                left.append(step)
+                continue
+            source, target = step[1]
+            key = (step[0], moved(source, places), tuple(step[2]))
+            if key in self.packed:
+                places[target] = self.packed[key]
+            else:
+                self.packed[key] = places[target]
+                left.append(step)
+        return left
 
     def call(self, node: Node) -> None:
         """A Python call between kernels."""

@@ -104,6 +104,15 @@ class Reader:
                 self.known[key] = node
         return node.results[0] if node.single else tuple(node.results)
 
+    def op(self, op: Any, *args: Any) -> Value:
+        """One more call, of an op that the graph does not name."""
+        overload = op.overload_list[0]
+        bound = bind(overload, args, {})
+        node = Node(overload.name, overload, bound, [v for v in flat(bound) if isinstance(v, Value)])
+        self.nodes.append(node)
+        self.settle(node, None)
+        return node.results[0]
+
     # Views and composites -----------------------------------------------------------------------------------------------
 
     def view(self, definition: View, bound: tuple) -> Any:

@@ -7,10 +7,13 @@ layout neither can read; callers make those contiguous first.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib.util
 import os
 import struct
+import threading
+from collections.abc import Iterator
 from typing import Any
 
 from .. import _C
@@ -188,7 +191,8 @@ def tiled_steps(
         return None
     cut = Blocking(code)
     strips, lines = -(-n // cut.width), -(-m // cut.height)
-    own = lines <= BLOCK_STRIPS              # one block holds all rows: nobody else wants the strips a part packs
+    # One block holds all rows: nobody else wants the strips a part packs.
+    own = lines <= BLOCK_STRIPS and not _packs_apart.wanted
     form = "packed" if not own else "direct" if b.col == 1 and m <= DIRECT_ROWS else "own"
     # Rows are packed for every part of the columns, but once for neighbouring ones if they are one slice of k.
     least = PART_STRIPS if not own else 1 if k <= SLICE else OWN_STRIPS
@@ -221,7 +225,29 @@ def tiled_steps(
 @functools.cache
 def pack_kernel(code: str) -> int:
     """The kernel that packs a right operand for all."""
-    return compile_for(_C.device("cpu"), pack_nest(code))
+    made = compile_for(_C.device("cpu"), pack_nest(code))
+    pack_kernels.add(made)
+    return made
+
+
+pack_kernels: set[int] = set()
+
+
+class _Wishes(threading.local):
+    wanted = False
+
+
+_packs_apart = _Wishes()
+
+
+@contextlib.contextmanager
+def packing_apart() -> Iterator[None]:
+    """Inside, right operands are packed by steps of their own, which several products may share."""
+    before, _packs_apart.wanted = _packs_apart.wanted, True
+    try:
+        yield
+    finally:
+        _packs_apart.wanted = before
 
 
 @functools.cache
