@@ -94,6 +94,8 @@ class Specialized:
         with grad_mode.inference_mode(False), grad_mode.set_grad_enabled(call.records):
             captured = capture(flat, call.tensors, wants_grad=call.records, decompositions=self.decompositions, dynamic=self.dynamic)
         _check_shared(captured, call.tensors)
+        if not captured.meta.is_joint:      # what a module holds changes seldom: compilers may prepare it
+            captured.graph.meta["static_inputs"] = sorted({*places} - {*captured.meta.mutated})
         region = self.compile_region(captured)
         lifted = list(captured.lifted)
         return Entry(region, lifted, _layouts(lifted), specs[0], call.kept(), captured)

@@ -11,6 +11,7 @@ from typing import Any
 
 from .. import _C
 from ..base.show import is_shown, show
+from . import settings
 from .emit import Emitter
 from .products import improve
 from .read_graph import Reader, flat
@@ -19,21 +20,48 @@ from .values import Buffer, Value
 
 
 class Compiled:
-    """A compiled graph. `plan` is what runs; `calls` names ops that run in Python between its kernels."""
+    """A compiled graph. `plan` is what runs; `calls` names ops that run in Python between its kernels.
 
-    def __init__(self, emitter: Emitter, outputs: Sequence[Any], constants: Sequence[Any], used: Sequence[int]) -> None:
+    What depends on static inputs alone (packed weights, folded statistics) is computed by `preparation` and kept until one of them is
+    another tensor or was written to.
+    """
+
+    def __init__(self, emitter: Emitter, outputs: Sequence[Any], constants: Sequence[Any], used: Sequence[int], static: Sequence[int]) -> None:
         self.plan, self.calls, self.labels = emitter.finish(), tuple(emitter.calls), tuple(emitter.labels)
         self.steps = tuple(emitter.steps)
         self.outputs, self.constants, self.used = outputs, tuple(constants), tuple(used)
         self.is_plain = list(outputs) == list(range(len(outputs)))
+        self.preparation: Any = None
+        if emitter.prepared is not None:
+            self.preparation, self.static = emitter.prepared.finish(), tuple(static)
+            made = [self.preparation_slot(k, emitter.prepared) for k in emitter.given]
+            self.taken, self.seen, self.kept = made, None, ()
+
+    @staticmethod
+    def preparation_slot(slot: int, prepared: Emitter) -> int:
+        """Which of the preparation's results lies in a slot."""
+        returned = [prepared.num_inputs + k for k, s in enumerate(prepared.slots) if s[0] == "new"]
+        return returned.index(slot)
 
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:
-        made = self.plan(*inputs, *self.constants) if len(self.used) == len(inputs) else self.plan(*[inputs[k] for k in self.used], *self.constants)
+        made = self.plan(*self.arguments(inputs))
         return list(made[: len(self.outputs)]) if self.is_plain else [made[k] if type(k) is int else k[0] for k in self.outputs]
+
+    def arguments(self, inputs: Sequence[Any]) -> Sequence[Any]:
+        """What the plan is called with."""
+        given = inputs if len(self.used) == len(inputs) else [inputs[k] for k in self.used]
+        if self.preparation is None:
+            return (*given, *self.constants) if self.constants else given
+        versions = [(given[k], given[k]._version) for k in self.static]
+        seen = self.seen
+        if seen is None or any(a is not b or m != n for (a, m), (b, n) in zip(seen, versions, strict=True)):
+            results = self.preparation(*given, *self.constants)
+            self.kept, self.seen = tuple([results[k] for k in self.taken]), versions
+        return (*given, *self.constants, *self.kept)
 
     def times(self, inputs: Sequence[Any]) -> list[tuple[str, int]]:
         """What each step belongs to, and the nanoseconds it took in one run."""
-        _, taken = self.plan.timed(*[inputs[k] for k in self.used], *self.constants)
+        _, taken = self.plan.timed(*self.arguments(inputs))
         return list(zip(self.labels, taken, strict=True))
 
 
@@ -49,13 +77,16 @@ def compile_graph(graph_module: Any, example_inputs: Sequence[Any]) -> Compiled:
     for number, k in enumerate(used):
         t = inputs[k]
         values[k] = Buffer([int(n) for n in t.shape], [int(s) for s in t.stride()], t.dtype, number).whole()
+    static = [used.index(k) for k in graph_module.meta.get("static_inputs", ()) if k in used] if settings.prepare_weights else []
+    for number in static:
+        values[used[number]].buffer.is_static = True
     reader = Reader(device)
     reader.constants, reader.first_constant = [], len(used)
     outputs = flat(reader.read(graph_module, values))
     emitter, order = emitted(reader, [v for v in outputs if isinstance(v, Value)], device)
     places = iter(order)
     numbered = [next(places) if isinstance(v, Value) else (v,) for v in outputs]
-    return Compiled(emitter, numbered, reader.constants, used)
+    return Compiled(emitter, numbered, reader.constants, used, static)
 
 
 def emitted(reader: Reader, outputs: Sequence[Value], device: Any) -> tuple[Emitter, list[int]]:

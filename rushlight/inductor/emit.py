@@ -20,6 +20,7 @@ from .units import Unit
 from .values import Buffer, Value
 
 KERNELS: dict[tuple, Any] = {}
+GIVEN = 1 << 20          # from here on slots are results of the prepared plan
 
 
 class Emitter:
@@ -32,10 +33,48 @@ class Emitter:
         self.calls: list[str] = []          # ops that run in Python
         self.labels: list[str] = []         # what each step belongs to
         self.packed: dict[tuple, tuple[int, int]] = {}      # right operands of products, packed: where
+        self.prepared: Emitter | None = None                # what is computed from static inputs alone, once for many calls
+        self.given: list[int] = []                          # its results, which this plan takes: their slots there
 
     def slot(self, kind: str, dtype: Any, sizes: Any, strides: Any = None, source: int = -1, offset: int = 0) -> int:
         self.slots.append((kind, dtype, tuple(sizes), strides, source, offset))
         return self.num_inputs + len(self.slots) - 1
+
+    # Static inputs ------------------------------------------------------------------------------------------------------
+
+    def preparing(self) -> Emitter:
+        """The emitter of what is done once."""
+        if self.prepared is None:
+            self.prepared = Emitter(self.num_inputs, self.device)
+        return self.prepared
+
+    def take(self, slot: int) -> int:
+        """A result of the prepared plan as an input of this one; numbered for good when all are known."""
+        self.given.append(slot)
+        return GIVEN + len(self.given) - 1
+
+    def is_static(self, unit: Unit) -> bool:
+        """Whether a unit reads static inputs only, and makes what can be kept."""
+        if unit.form not in ("points", "rows", "fold"):
+            return False
+        inside = unit.made
+        return all(v.buffer.is_static or v.buffer in inside for n in unit.nodes for v in n.inputs) and any(n.inputs for n in unit.nodes)
+
+    def prepare(self, unit: Unit, read_outside: Callable[[Buffer], bool]) -> None:
+        """The unit in the prepared plan: its results are inputs of this one."""
+        outs = [v.buffer for n in unit.nodes for v in n.results if read_outside(v.buffer)]
+        other = self.preparing()
+        for b in outs:
+            b.slot = other.slot("new", b.dtype, b.sizes, b.strides)
+        read = {v.buffer for n in unit.nodes for v in n.inputs if v.buffer.slot is not None and v.buffer.slot >= GIVEN}
+        slots = {b: b.slot for b in read}
+        for b in read:                      # made by an earlier prepared unit: there it has a slot of its own
+            b.slot = self.given[b.slot - GIVEN]
+        other.emit(unit, read_outside)
+        for b, slot in slots.items():
+            b.slot = slot
+        for b in outs:
+            b.slot, b.is_static = self.take(b.slot), True
 
     def home(self, buffer: Buffer) -> int:
         """The slot of a buffer; a new one the first time."""
@@ -56,6 +95,9 @@ class Emitter:
             self.steps.append((kernel, own, params, extent, grain, error, constants, on_error if error >= 0 else None))
 
     def unit(self, unit: Unit, read_outside: Callable[[Buffer], bool]) -> None:
+        if self.is_static(unit) and not any(v.buffer.is_output for n in unit.nodes for v in n.results):
+            self.prepare(unit, read_outside)
+            return
         self.emit(unit, read_outside)
         self.labels += [f"{unit!r} {list(unit.nodes[-1].results[0].sizes)}"] * (len(self.steps) - len(self.labels))
 
@@ -103,9 +145,10 @@ class Emitter:
         for kind, dtype, sizes, strides, _source, _offset in node.plan.outputs:
             places.append((self.slot("temp", dtype, sizes, strides), 0) if kind == "temp" else self.place(next(results)))
         geometries = [*node.inputs, *[None] * len(node.plan.outputs)]
-        self.add([shown(step, geometries) for step in self.unpacked(steps, places)], places, on_error)
+        own = self.unpacked(steps, places, [v.buffer for v in node.inputs])
+        self.add([shown(step, geometries) for step in own], places, on_error)
 
-    def unpacked(self, steps: Sequence[tuple], places: list[tuple[int, int]]) -> list[tuple]:
+    def unpacked(self, steps: Sequence[tuple], places: list[tuple[int, int]], inputs: Sequence[Buffer]) -> list[tuple]:
         """The steps without those that pack what was packed before: the earlier copy takes the place of theirs."""
         left = []
         for step in steps:
@@ -116,10 +159,26 @@ class Emitter:
             key = (step[0], moved(source, places), tuple(step[2]))
             if key in self.packed:
                 places[target] = self.packed[key]
+                continue
+            number = source[0] if isinstance(source, tuple) else source
+            buffer = inputs[number] if number < len(inputs) else None
+            if buffer is not None and buffer.is_static and buffer.is_input:
+                places[target] = self.packed_once(step, source, places, places[target][0])
             else:
-                self.packed[key] = places[target]
                 left.append(step)
+            self.packed[key] = places[target]
         return left
+
+    def packed_once(self, step: tuple, source: Any, places: Sequence[tuple[int, int]], scratch: int) -> tuple[int, int]:
+        """A weight packed by the prepared plan; where this one finds it."""
+        kind, dtype, sizes, *_ = self.slots[scratch - self.num_inputs]
+        assert kind == "temp", "packed operands are temporaries of their product"
+        other = self.preparing()
+        slot = other.slot("new", dtype, sizes)
+        kernel, _, params, extent, grain, error = step[:6]
+        other.steps.append((kernel, [moved(source, places), slot], params, extent, grain, error))
+        other.labels.append("packing")
+        return self.take(slot), 0
 
     def call(self, node: Node) -> None:
         """A Python call between kernels."""
@@ -149,7 +208,19 @@ class Emitter:
         return [returned.index(slot) for slot in found]
 
     def finish(self) -> Any:
-        return _C.Plan(self.num_inputs, self.device, self.slots, self.steps, False)
+        """The plan: inputs, then what the prepared plan gives, then slots."""
+        count, first = len(self.given), self.num_inputs
+
+        def numbered(slot: int) -> int:
+            return slot if slot < first else slot - GIVEN + first if slot >= GIVEN else slot + count
+
+        if count:
+            self.slots = [(*s[:4], numbered(s[4]), s[5]) for s in self.slots]
+            self.steps = [
+                (s[0], [(numbered(o[0]), o[1]) if isinstance(o, tuple) else numbered(o) for o in s[1]], *s[2:5], numbered(s[5]), *s[6:])
+                for s in self.steps
+            ]
+        return _C.Plan(first + count, self.device, self.slots, self.steps, False)
 
 
 def moved(operand: Any, places: Sequence[tuple[int, int]]) -> Any:

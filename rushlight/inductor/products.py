@@ -108,7 +108,9 @@ def turned(v: Value) -> Value:
 
 
 def share_packing(reader: Reader, changing: set[Buffer]) -> None:
-    """Products with one right operand pack it apart: the packed copies are equal, and the emitter makes one."""
+    """Products with one right operand pack it apart: the packed copies are equal, and the emitter makes one.
+
+    So do those with weights, which are packed once for many calls."""
     users: dict[tuple, list[Node]] = {}
     for n in reader.nodes:
         if n.form == "steps" and n.definition.name in ("matmul", "mm", "linear"):
@@ -117,7 +119,7 @@ def share_packing(reader: Reader, changing: set[Buffer]) -> None:
                 continue
             users.setdefault((v.buffer, v.offset, v.sizes, v.strides), []).append(n)
     for nodes in users.values():
-        if len(nodes) < FEWEST_PRODUCTS:
+        if len(nodes) < FEWEST_PRODUCTS and not nodes[0].inputs[1].buffer.is_static:
             continue
         for n in nodes:
             stands = tuple(map_values(n.args, lambda v: v.stand_in(reader.device), lambda v: isinstance(v, Value)))

@@ -20,6 +20,7 @@ class Buffer:
         self.sizes, self.strides, self.dtype, self.number = tuple(sizes), tuple(strides), dtype, number
         self.slot: int | None = number if number >= 0 else None
         self.is_output = False
+        self.is_static = False          # the same from call to call, until somebody writes to it
 
     @property
     def is_input(self) -> bool:
