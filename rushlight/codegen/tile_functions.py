@@ -125,7 +125,7 @@ def tile_text(shape: TileShape, rows: int, vectors: int, pitch: int) -> str:
     for length, stop in ((unroll, whole), (1, w["depth"]))[: unroll]:
         with w.loop(first, stop, length, carry=[*sums, *place]) as l:
             now, (a, b) = l.carry[:-2], l.carry[-2:]
-            for u in range(length):
+            for _ in range(length):
                 left = left_factors(w, shape, a, rows)
                 right = [w.load(shape.vector, w.at(b, v * shape.lanes, shape.element), shape.size) for v in range(vectors)]
                 for r in range(rows):

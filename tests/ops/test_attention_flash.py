@@ -45,6 +45,43 @@ def test_gradients_around_blocks(sizes, causal):
     gradients_agree(attend(is_causal=causal), *inputs(*sizes), second=False, rtol=1e-9)
 
 
+WIDTHS = [(1, 1), (3, 20), (17, 33), (40, 40), (80, 16), (257, 70), (64, 300)]
+
+
+@pytest.mark.parametrize(("width", "value_width"), WIDTHS)
+def test_heads_of_any_size(width, value_width):
+    """No whole vectors, wider than what is summed at a time, another size for values; few queries and many."""
+    for length in (1, 2, 33):
+        q, k, v = inputs(2, 4, length, 70, width, heads=2)
+        v = torch.randn(2, 2, 70, value_width, dtype=v.dtype)
+        gradients_agree(attend(enable_gqa=True), q, k, v, second=False, rtol=1e-9, what=f"{length} queries")
+
+
+@pytest.mark.parametrize("mask", [None, "all", "keys"])
+def test_one_query_and_a_cache_of_any_length(mask):
+    for keys in (1, 2, 255, 256, 257, 600):
+        q, k, v = inputs(2, 6, 1, keys, 8, heads=2)
+        given = [] if mask is None else [torch.rand(2, 6, 1, keys) > 0.3] if mask == "all" else [torch.randn(2, 1, 1, keys, dtype=q.dtype)]
+        agree(attend(enable_gqa=True), q, k, v, *given, rtol=1e-10)
+        agree(attend(is_causal=True, enable_gqa=True), q, k, v, rtol=1e-10)
+
+
+def test_gradients_do_not_depend_on_threads():
+    def gradients():
+        tensors = [ours(t).float().requires_grad_() for t in inputs(2, 4, 130, 600, 16, heads=2)]
+        rl.nn.functional.scaled_dot_product_attention(*tensors, is_causal=True, enable_gqa=True).sum().backward()
+        return [t.grad for t in tensors]
+
+    before, made = rl.get_num_threads(), []
+    try:
+        for threads in (1, 2, 3):
+            rl.set_num_threads(threads)
+            made.append(gradients())
+    finally:
+        rl.set_num_threads(before)
+    assert all(rl.equal(a, b) for other in made[1:] for a, b in zip(made[0], other, strict=True))
+
+
 def masks(b, h, n, s):
     torch.manual_seed(0)
     seen = torch.rand(b, h, n, s) > 0.4

@@ -249,17 +249,24 @@ class _Forward(Attention):
             top = [fold("top", var("limit"), low, var("x", code), kept, max_), hide]
         tops = For("m", ZERO, var("tall"), (self.visible(row), *top, Store(self.newer, var("m"), var("top", code))))
         state, late = var("r0") + w, gt(var("j"), ZERO)
-        before, newest, shrink = var("before", code), var("newest", code), var("shrink", code)
-        states = For("w", ZERO, var("tall"), (
-            Local("before", expr.select(late, load(self.tops, state, code), low)),
-            Local("newest", max_(before, load(self.newer, w, code))),
+        newest, safe, shrink = var("newest", code), var("safe", code), var("shrink", code)
+        rose = (
+            Local("newest", max_(load(self.tops, state, code), load(self.newer, w, code))),
             Local("safe", expr.select(eq(newest, low), zero, newest)),
-            Local("shrink", expr.call("exp_of_negative", before - var("safe", code))),
-            Store(self.newer, w, var("safe", code)),
+            Local("shrink", expr.call("exp_of_negative", load(self.tops, state, code) - safe)),
+            Store(self.newer, w, safe),
             Store(self.factors, w, shrink),
             Store(self.tops, state, newest),
-            Store(self.sums, state, expr.select(late, load(self.sums, state, code) * shrink, zero)),
-        ), vector=True)  # fmt: skip
+            Store(self.sums, state, load(self.sums, state, code) * shrink),
+        )
+        first = load(self.newer, var("n"), code)
+        begun = (
+            Local("start", first),
+            Store(self.tops, var("r0") + var("n"), var("start", code)),
+            Store(self.sums, var("r0") + var("n"), zero),
+            Store(self.newer, var("n"), expr.select(eq(var("start", code), low), zero, var("start", code))),
+        )
+        states = If(late, (For("w", ZERO, var("tall"), rose),), (For("n", ZERO, var("tall"), begun, vector=True),))
         place = r * self.row
         again = load(self.scores, place + var("sum.j"), code)
         again = again - var("base", code) if self.mask else expr.fma(again, var("factor", code), -var("base", code))
