@@ -12,6 +12,8 @@ results want them, and autograd's own rules write the rest of the graph. What wr
 from __future__ import annotations
 
 import contextlib
+import gc
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -20,11 +22,12 @@ from .. import _C
 from .._C import Tensor
 from .._dynamo.external_utils import tracing
 from ..autograd import grad as autograd_grad, grad_mode
+from ..dispatch import autocast
 from ..dispatch.modes import TorchFunctionMode, disable_dispatch_modes
 from ..fake import DataDependentOutputException, FakeTensor, FakeTensorMode, GuardOnDataDependentSymNode, ShapeEnv
 from ..fx._lazy_graph_module import _LazyGraphModule
 from ..fx.experimental.proxy_tensor import ProxyTorchDispatchMode, PythonKeyTracer
-from ..fx.experimental.symbolic_sizes import SYMBOLIC
+from ..fx.experimental.symbolic_sizes import SYMBOLIC, SizeProxies
 from ..fx.graph import Graph
 from ..fx.graph_module import GraphModule
 from ..fx.node import Node, _draws
@@ -69,6 +72,12 @@ class LiftingTracer(PythonKeyTracer):
             self.note_value(proxy, t)
             self.lifted[id(t)] = (t, proxy)
         return self.lifted[id(t)][1]
+
+    def note_value(self, proxy: Proxy, t: Tensor) -> None:
+        mode: FakeTensorMode = self.snapshots
+        told, mode.made = mode.made, None      # what nodes keep does not escape
+        super().note_value(proxy, t)
+        mode.made = told
 
     def add_input(self, name: str) -> Proxy:
         """A placeholder, behind those there are (in the list; their place in the graph is put right at the end)."""
@@ -135,26 +144,50 @@ class RecordingMode(ProxyTorchDispatchMode):
 def capture(function: Callable[[list[Any]], Sequence[Any]], inputs: Sequence[Any], *, wants_grad: bool, decompositions: Mapping[Any, Callable] | None = None,
             dynamic: bool = False, dynamic_dims: Sequence[Sequence[int] | None] | None = None) -> Captured:  # fmt: skip
     """The graph of `function(inputs)`; with `wants_grad`, and if some result has a gradient to give, with its backward."""
+    given = function, inputs, wants_grad, dict(decompositions or {}), dynamic, dynamic_dims
+    made: list[weakref.ref] = []
     try:
         try:
-            return _Trace(function, inputs, wants_grad, dict(decompositions or {}), dynamic, dynamic_dims).run()
+            captured = _traced(_Trace(*given, made=made))
         except _WantsTwins:
-            return _Trace(function, inputs, wants_grad, dict(decompositions or {}), dynamic, dynamic_dims, has_twins=True).run()
+            captured = _traced(_Trace(*given, made=made, has_twins=True))
     except _READS as error:
         raise refusal("the program needs the elements of a tensor while it is traced", error,
                       "A graph cannot hold Python that depends on them (item(), bool(), tolist(), an if on a tensor): keep it in tensors (torch.where), "
                       "or leave that part uncompiled.") from error  # fmt: skip
+    _check_escaped(made)
+    return captured
+
+
+def _traced(trace: _Trace) -> Captured:
+    """What a trace gives; its tensors are let go."""
+    outside, autocast.state.casts = autocast.state.casts, {}      # casts of parameters that mixed precision keeps would be fakes
+    try:
+        return trace.run()
+    finally:
+        autocast.state.casts = outside
+        trace.release()
+
+
+def _check_escaped(made: list[weakref.ref]) -> None:
+    """Refuse programs that keep tensors they made: what they would find there later has no elements."""
+    if any(r() is not None for r in made):
+        gc.collect()     # contexts of custom functions refer to themselves
+        if any(r() is not None for r in made):
+            raise NotCaptured("compile: the program keeps a tensor that it made (a hook that stores activations, a list or cache that it fills), "
+                              "which a graph cannot repeat. Return it, or leave that part uncompiled.")  # fmt: skip
 
 
 class _Trace:
     """One capture."""
 
     def __init__(self, function: Callable, inputs: Sequence[Any], wants_grad: bool, decompositions: dict, dynamic: bool,
-                 dynamic_dims: Sequence[Sequence[int] | None] | None, has_twins: bool = False) -> None:  # fmt: skip
+                 dynamic_dims: Sequence[Sequence[int] | None] | None, *, made: list[weakref.ref], has_twins: bool = False) -> None:  # fmt: skip
         self.function, self.wants_grad, self.decompositions = function, wants_grad, decompositions
         self.real = list(inputs)
         self.env = ShapeEnv() if dynamic else None
         self.fake_mode = FakeTensorMode(allow_non_fake_inputs=True, shape_env=self.env)
+        self.fake_mode.made = made
         self.dynamic_dims = dynamic_dims
         self.tracer = LiftingTracer()
         self.tracer.env, self.tracer.snapshots = self.env, self.fake_mode
@@ -164,6 +197,8 @@ class _Trace:
     # --- running -----------------------------------------------------------------------------------------------------------------------
 
     def run(self) -> Captured:
+        if self.env is not None:
+            self.fake_mode.on_scalar = self.tracer.note_element
         self.leaves = [self.imitated(t, i) for i, t in enumerate(self.real)]
         self.given = [self.as_given(real, leaf) for real, leaf in zip(self.real, self.leaves, strict=True)]
         for i, t in enumerate(self.given):
@@ -183,6 +218,15 @@ class _Trace:
                 raise NotCaptured("compile: the function calls backward(), which writes the .grad of its inputs; a graph cannot hold that. "
                                   "Return the loss and call backward() outside, or return autograd.grad(...).")  # fmt: skip
         return self.finish(outputs)
+
+    def release(self) -> None:
+        """Let go of everything that was made: tracers and proxies refer to each other."""
+        tracer = self.tracer
+        tracer.kept.clear()
+        tracer.places.clear()
+        tracer.sizes, tracer.inputs, tracer.lifted = SizeProxies(), [], {}
+        self.leaves, self.given, self.twins = [], [], None
+        self.fake_mode.on_scalar = None
 
     @contextlib.contextmanager
     def recording(self) -> Any:
@@ -265,6 +309,7 @@ class _Trace:
 
     def close(self, results: list[Tensor], grads: list[Any], meta: GraphMeta) -> Captured:
         tracer = self.tracer
+        self.fake_mode.made = None
         found = len(tracer.lifted)
         tracer.record_checks()
         returned = [self.node_of(v) for v in (*results, *grads)]

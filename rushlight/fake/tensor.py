@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import threading
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -271,6 +272,7 @@ class FakeTensorMode(TorchDispatchMode):
         self.shape_env = shape_env
         self.on_scalar: Callable[[FakeTensor, Any], None] | None = None     # told of each element that becomes a symbol (a tracer records it)
         self.static_shapes = shape_env is None if static_shapes is None else static_shapes
+        self.made: list[weakref.ref] | None = None     # a list, to be told of every tensor made
 
     # --- making ---------------------------------------------------------------------------------------------------------
 
@@ -308,6 +310,8 @@ class FakeTensorMode(TorchDispatchMode):
         result = _C.shallow_copy(bare, True, FakeTensor)
         result.fake_device, result.fake_mode, result.symbolic = device, self, symbolic
         result.extent = extent
+        if self.made is not None:
+            self.made.append(weakref.ref(result))
         return result
 
     # --- calls -----------------------------------------------------------------------------------------------------------
