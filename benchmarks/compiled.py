@@ -43,7 +43,7 @@ NETWORKS = {
     "MLP": ("mlp", "x, y = torch.randn(8, 16), torch.randn(8, 1)", "F.mse_loss(output, y)"),
     "ResNet-18": ("resnet18", IMAGES.format(count=8, side=32), "F.cross_entropy(output, y)"),
     "GPT": ("gpt", TOKENS.format(vocabulary=65, shape=(4, 256)), CLASSIFY),
-    "BERT-mini": ("bert", TOKENS.format(vocabulary=1000, shape=(4, 64)), CLASSIFY),
+    "BERT-mini": ("bert", TOKENS.format(vocabulary=1000, shape=(4, 64)), "output[0].square().mean() + output[1].mean()"),
     "ViT-tiny": ("vit", IMAGES.format(count=2, side=224), "F.cross_entropy(output, y)"),
     "LSTM": ("lstm_language_model", TOKENS.format(vocabulary=1000, shape=(35, 20)), CLASSIFY),
     "U-Net": ("unet", "x, y = torch.randn(2, 3, 64, 64), torch.randint(0, 2, (2, 64, 64))", "F.cross_entropy(output, y)"),
