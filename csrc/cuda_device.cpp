@@ -256,7 +256,7 @@ int launch_rows_of_points(Kernel* kernel, int unit, void* stream, const Rushligh
 int row_threads(const Kernel* kernel, const RushlightLaunch& l, int elements) {
   int64_t length = kernel->row_param >= 0 && kernel->row_param < l.num_params ? l.params[kernel->row_param] : 1024;
   int64_t each = divided(std::max<int64_t>(1, length), elements);
-  return static_cast<int>(std::min<int64_t>(kernel->most_threads, std::max<int64_t>(32, std::bit_ceil(static_cast<uint64_t>(divided(each, 4))))));
+  return static_cast<int>(std::min<int64_t>(kernel->most_threads, std::max<int64_t>(32, std::bit_ceil(static_cast<uint64_t>(divided(each, elements > 1 ? 2 : 4))))));
 }
 
 // Whether rows start where vectors may: what multiplies them is whole vectors, and so are the operands' first elements.

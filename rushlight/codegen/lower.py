@@ -31,6 +31,7 @@ from ..loops.nest import (
     values_of,
 )
 from . import primitives as p
+from .gpu_math import exp_of_gpu
 from .interchange import in_memory_order, in_tiles
 from .registers import NotVector, Reg, Scope, VectorLoop
 from .targets import Target
@@ -45,7 +46,7 @@ class Lowering(Addressing):
 
     def __init__(self, nest: Nest, target: Target) -> None:
         self.nest, self.target = nest, target
-        self.out = p.Output(saturate=not target.triple.startswith("x86"))
+        self.out = p.Output(saturate=not target.triple.startswith("x86"), rounds_to_bf16=target.is_gpu)
         entry = Scope(0, "entry")
         self.scopes = [entry]
         self.env: dict[str, Reg] = {}
@@ -695,7 +696,7 @@ def expand_calls(nest: Nest, target: Target) -> Nest:
     values = values_of(nest)
     if not any(item.op == "call" for item in walk(values)):
         return nest
-    changed = rewrite(values, _native) if target.has_maximum else values
+    changed = rewrite(values, _native) if target.has_maximum else rewrite(values, exp_of_gpu) if target.is_gpu else values
     if any(item.op == "call" for item in walk(changed)):
         from ..loops.math import lower  # its tables take milliseconds to load, and plain arithmetic needs none of them
 

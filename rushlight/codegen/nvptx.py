@@ -19,16 +19,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ..loops.expr import const, eq, idiv, replace, var
+from ..loops.expr import Value, const, eq, idiv, replace, var
 from ..loops.nest import Assign, For, If, Local, Nest, Reduce, Statement, Store
 from . import primitives as p
 from .lower import Lowering, assigned_names, expand_calls
+from .nvptx_vectors import definitions, read_in_vectors, vector_form
 from .registers import Reg
 from .targets import Target
 
 POINTS, ROWS, THREADS = "points", "rows", "threads"
 WARP = 32
 AT_ONCE = 4      # elements of a row that a thread has under way
+TOGETHER = 2     # vectors of a row, likewise
 BARRIER = "@llvm.nvvm.barrier.cta.sync.aligned.all"
 
 
@@ -57,21 +59,24 @@ def shared_by_block(body: Sequence[Statement]) -> list[For | Reduce]:
     return found
 
 
-def lower_for_gpu(nest: Nest, target: Target) -> str:
-    """LLVM IR text of the kernel; named calls are expanded first."""
-    return GpuLowering(expand_calls(nest, target), target).text()
+def lower_for_gpu(nest: Nest, target: Target, in_vectors: bool = False) -> str:
+    """LLVM IR text of the kernel; named calls are expanded first. `in_vectors`: what `vector_form` asks for holds."""
+    return GpuLowering(expand_calls(nest, target), target, in_vectors).text()
 
 
 class GpuLowering(Lowering):
     """The lowering of one nest whose loops threads share."""
 
-    def __init__(self, nest: Nest, target: Target) -> None:
+    def __init__(self, nest: Nest, target: Target, in_vectors: bool = False) -> None:
         self.sharing = sharing(nest)
         self.shared_loops = nest.loop.body if self.sharing == POINTS else shared_by_block(nest.loop.body) if self.sharing == ROWS else ()
+        self.vector = vector_form(nest, self.shared_loops)[0] if in_vectors and self.sharing == ROWS else 1
         self.is_inside = False     # a loop that threads share: what is there is one thread's
         self.is_alone = False      # a branch of one thread
         self.grouped: For | None = None   # the loop over several points at once, and the name of a point
         self.grouped_var = ""
+        self.grouped_places: list[Value] = []
+        self.grouped_loop: For | Reduce | None = None    # one that goes in vectors
         super().__init__(nest, target)
 
     def tile(self, s: Statement) -> None:
@@ -130,11 +135,11 @@ class GpuLowering(Lowering):
             return
         if isinstance(s, Reduce):
             first = {acc: self.evaluate(value) for acc, value in zip(s.accs, s.init, strict=True)}
-            super().loop(s if s.body else self.several_at_once(s))
+            super().loop(s if s.body else self.in_vectors(s) if self.vector > 1 else self.several_at_once(s))
             self.merge_block(s, first)
             self.forget(set(s.accs))
         else:
-            super().loop(s)
+            super().loop(self.in_vectors(s) if self.vector > 1 else s)
         self.meet()   # what one thread stored, another may load in the next loop
 
     def several_at_once(self, s: Reduce, alone: bool = False) -> Reduce:
@@ -155,6 +160,96 @@ class GpuLowering(Lowering):
             self.shared_loops = (*self.shared_loops, rest)
         return rest
 
+    def in_vectors(self, s: For | Reduce) -> For | Reduce:
+        """Most of a loop, neighbours side by side in vectors, several vectors a step; the rest of it is returned."""
+        group = var("threads") * const(TOGETHER * self.vector, "i64")
+        whole, name = idiv(s.stop - s.start, group), f"{s.var}.group"
+        zero = const(0, "i64")
+        names = tuple([f"{acc}.most" for acc in s.accs]) if isinstance(s, Reduce) else ()
+        self.grouped = Reduce(name, zero, whole, names, s.init, s.step, s.merge) if names else For(name, zero, whole, s.body)
+        self.grouped_loop = s
+        inside, self.is_inside = self.is_inside, True
+        super().loop(self.grouped)
+        self.is_inside = inside
+        start = s.start + whole * group
+        if isinstance(s, Reduce):
+            now = tuple([var(acc, value.dtype) for acc, value in zip(names, s.init, strict=True)])
+            rest: For | Reduce = Reduce(s.var, start, s.stop, s.accs, now, s.step, s.merge)
+        else:
+            rest = For(s.var, start, s.stop, s.body, s.vector)
+        self.shared_loops = (*self.shared_loops, rest)
+        return rest
+
+    def vector_steps(self) -> None:
+        """The body of such a loop: vectors are read, their elements worked on one by one, and results written."""
+        s, size = self.grouped_loop, const(self.vector, "i64")
+        first = s.start + var(f"{s.var}.group") * var("threads") * const(TOGETHER * self.vector, "i64")
+        places = [first + (var("threads") * const(k, "i64") + var("thread")) * size for k in range(TOGETHER)]
+        loads = read_in_vectors(s, definitions(self.nest.loop.body))
+        read = []
+        for place in places:
+            self.step_to(s.var, place)
+            read.append({load: self.read_vector(load) for load in loads})
+        if isinstance(s, Reduce):
+            self.env.update({acc: self.env[f"{acc}.most"] for acc in s.accs})
+            self.forget(set(s.accs))
+        for place, vectors in zip(places, read, strict=True):
+            made: list[list[Reg]] = []
+            for e in range(self.vector):
+                self.step_to(s.var, place + const(e, "i64"))
+                self.scopes[-1].memo.update({load: regs[e] for load, regs in vectors.items()})
+                if isinstance(s, Reduce):
+                    self.reduce_body(Reduce(s.var, s.start, s.stop, s.accs, s.init, s.step, s.merge))
+                else:
+                    made.append([self.evaluate(one.value) for one in s.body])
+            self.step_to(s.var, place)
+            for k, one in enumerate(s.body):
+                self.write_vector(one, [values[k] for values in made])
+        if isinstance(s, Reduce):
+            self.env.update({f"{acc}.most": self.env.pop(acc) for acc in s.accs})
+            self.forget({*s.accs, *[f"{acc}.most" for acc in s.accs]})
+        del self.env[s.var]
+        self.forget({s.var} | {("operand", one.operand) for one in s.body})
+
+    def step_to(self, name: str, place: Value) -> None:
+        self.env[name] = self.evaluate(place)
+        self.forget({name})
+
+    def vector_pointer(self, operand: int, index: Value) -> str:
+        offset, _, step_type = self.place(operand, index)
+        return self.scalar_address(operand, self.evaluate(offset), step_type, self.scopes[-1].depth)
+
+    def read_vector(self, load: Value) -> list[Reg]:
+        """The elements of a vector, in accesses of at most 16 bytes."""
+        here, out, code = self.scopes[-1], self.out, self.nest.operands[load.attr].code
+        pointer, part, halves = self.vector_pointer(load.attr, load.args[0]), p.PARTS.get(code, code), 2 if code in p.PARTS else 1
+        element, count, items = p.MEMORY[part], self.vector * halves, []
+        each = min(count, 16 // p.SIZE[part])
+        for first in range(0, count, each):
+            at = self.offset_pointer(here.lines, pointer, first * p.SIZE[part])
+            whole = out.emit(here.lines, f"load <{each} x {element}>, ptr {at}, align {each * p.SIZE[part]}")
+            items += [out.emit(here.lines, f"extractelement <{each} x {element}> {whole}, i32 {e}") for e in range(each)]
+        if code == "b1":
+            items = [out.emit(here.lines, f"icmp ne i8 {item}, 0") for item in items]
+        if halves == 2:
+            return [Reg(code, 0, [items[2 * e]], here.depth, imag=[items[2 * e + 1]]) for e in range(self.vector)]
+        return [Reg(code, 0, [item], here.depth) for item in items]
+
+    def write_vector(self, s: Store, values: list[Reg]) -> None:
+        here, out, code = self.scopes[-1], self.out, self.nest.operands[s.operand].code
+        pointer, part = self.vector_pointer(s.operand, s.index), p.PARTS.get(code, code)
+        element = p.MEMORY[part]
+        items = [item for reg in values for item in (reg.parts[0], *([reg.imag[0]] if code in p.PARTS else []))]
+        if code == "b1":
+            items = [out.emit(here.lines, f"zext i1 {item} to i8") for item in items]
+        each = min(len(items), 16 // p.SIZE[part])
+        for first in range(0, len(items), each):
+            whole = "poison"
+            for e in range(each):
+                whole = out.emit(here.lines, f"insertelement <{each} x {element}> {whole}, {element} {items[first + e]}, i32 {e}")
+            at = self.offset_pointer(here.lines, pointer, first * p.SIZE[part])
+            here.lines.append(f"  store <{each} x {element}> {whole}, ptr {at}, align {each * p.SIZE[part]}")
+
     def several_points(self, s: For) -> For:
         """Most of a row's elements, several a step: all are read before any is written. The rest of the loop is returned."""
         first, threads = self.loop_range(s, False, Reg("i64", 0, ["0"], 0, is_literal=True))
@@ -163,6 +258,8 @@ class GpuLowering(Lowering):
         whole = idiv(s.stop - s.start, group)
         self.grouped = For(f"{s.var}.group", const(0, "i64"), whole, s.body)
         self.grouped_var = s.var
+        steps = [var("points") * const(k, "i64") + var("points.first") for k in range(AT_ONCE)]
+        self.grouped_places = [s.start + var(f"{s.var}.group") * group + step for step in steps]
         super().loop(self.grouped)
         rest = For(s.var, s.start + whole * group, s.stop, s.body)
         self.shared_loops = (*self.shared_loops, rest)
@@ -170,11 +267,9 @@ class GpuLowering(Lowering):
 
     def several_stores(self, s: For) -> None:
         """The body of such a loop."""
-        name, group = self.grouped_var, var(s.var) * var("points") * const(AT_ONCE, "i64")
-        start = self.nest.loop.body[0].start
-        made = []
-        for k in range(AT_ONCE):
-            self.env[name] = self.evaluate(start + group + var("points") * const(k, "i64") + var("points.first"))
+        name, made = self.grouped_var, []
+        for place in self.grouped_places:
+            self.env[name] = self.evaluate(place)
             self.forget({name})
             made.append((self.env[name], [self.evaluate(store.value) for store in s.body]))
         for place, values in made:
@@ -188,7 +283,7 @@ class GpuLowering(Lowering):
     def loop_body(self, s: For | Reduce) -> None:
         """The steps of a shared loop are each one thread's."""
         if s is self.grouped:
-            self.several_stores(s)
+            self.vector_steps() if self.grouped_loop is not None else self.several_stores(s)
             return
         inside, self.is_inside = self.is_inside, self.is_inside or any(s is one for one in self.shared_loops)
         super().loop_body(s)

@@ -29,12 +29,13 @@ _SUFFIX = {"i1": "i1", "i8": "i8", "i16": "i16", "i32": "i32", "i64": "i64", "ha
 class Output:
     """Lines of one function: fresh register names, and the intrinsics and tables it needs declared."""
 
-    def __init__(self, saturate: bool) -> None:
+    def __init__(self, saturate: bool, rounds_to_bf16: bool = False) -> None:
         self.count = 0
         self.declared: dict[str, str] = {}
         self.tables: dict[tuple, str] = {}
         # x86 has no saturating conversion; there the plain one, frozen, gives what the hardware gives.
         self.saturate = saturate
+        self.rounds_to_bf16 = rounds_to_bf16     # there is an instruction for that
 
     def fresh(self) -> str:
         self.count += 1
@@ -125,7 +126,7 @@ _COMPARE = {
 }  # fmt: skip
 _FLOAT_INTRINSICS = {"sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "trunc": "trunc", "rint": "rint",
                      "copysign": "copysign", "fma": "fma", "abs": "fabs", "maximum": "maximum",
-                     "minimum": "minimum"}  # fmt: skip
+                     "minimum": "minimum", "exp2": "exp2"}  # fmt: skip
 
 
 def primitive(out: Output, lines: list[str], op: str, code: str, source: str, lanes: int, args: list[str]) -> str:
@@ -305,6 +306,8 @@ def _to_f16(out: Output, lines: list[str], a: str, lanes: int) -> str:
 
 def _to_bf16(out: Output, lines: list[str], a: str, lanes: int) -> str:
     i32, f32 = type_of("i32", lanes), type_of("f32", lanes)
+    if out.rounds_to_bf16 and not lanes:
+        return out.emit(lines, f"bitcast bfloat {out.emit(lines, f'fptrunc float {a} to bfloat')} to i16")
     bits = out.emit(lines, f"bitcast {f32} {a} to {i32}")
     odd = _binary(out, lines, "and", i32, _binary(out, lines, "lshr", i32, bits, 16, lanes), 1, lanes)
     bias = _binary(out, lines, "add", i32, odd, 0x7FFF, lanes)

@@ -124,7 +124,7 @@ class Emitter:
         if not outs:
             return
         program, inputs, on_error = row_program(unit.nodes, unit.rows, outs)
-        made = schedule_rows(program, unit.rows.count, unit.rows.cols)
+        made = schedule_rows(program, unit.rows.count, unit.rows.cols, self.device.type)
         slots = [("new", b.dtype, b.sizes, None, -1, 0) for b in outs]
         steps = packed(made, self.device, KERNELS, slots, [])
         places = [*map(self.place, inputs), *[(self.home(b), 0) for b in outs], *[(self.slot(*s), 0) for s in slots[len(outs) :]]]

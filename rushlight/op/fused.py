@@ -278,7 +278,7 @@ class TracedRows:
         wrap = None if self.single else result_type(definition.spec.name, names) if names else None
         if device.type == "meta":
             return _C.Plan(len(tensors), device, slots, [], self.single, wrap)
-        made = schedule_rows(self.rows, count, cols)
+        made = schedule_rows(self.rows, count, cols, device.type)
         if is_shown("schedule"):
             show("schedule", self.rows.name, str(made))
         steps = packed(made, device, definition.__dict__.setdefault("kernels", {}), slots, [])

@@ -16,8 +16,9 @@ ZERO = const(0, "i64")
 scalars = Scalars()
 
 
-def schedule_rows(program: RowProgram, count: int, cols: int) -> Schedule:
-    """How a CPU runs the program over `count` rows of `cols` elements."""
+def schedule_rows(program: RowProgram, count: int, cols: int, target: str = "cpu") -> Schedule:
+    """How a CPU runs the program over `count` rows of `cols` elements; elsewhere nothing is kept in the results meanwhile."""
+    spills = target == "cpu"
     inputs, outs, totals = len(program.operands), len(program.results), program.totals()
     place = inputs + outs
     per_chunk = max(1, min(SUM_ROWS, GRAIN * 8 // max(1, cols)))
@@ -29,10 +30,10 @@ def schedule_rows(program: RowProgram, count: int, cols: int) -> Schedule:
         error = place + len(temps)
         temps.append(Temp("i64", (1,)))
     numbers = (*range(inputs), *[partial.get(k, inputs + k) for k in range(outs)], *([error] if error >= 0 else []))
-    key = ("rows", program.key)
+    key = ("rows", program.key, spills)
     if not totals:
-        return Schedule((Launch(key, lambda: RowNest(program).nest(), numbers, (cols,), count, grain_of(cols), error),), tuple(temps))
-    launches = [Launch(key, lambda: RowNest(program).nest(), numbers, (cols, count, per_chunk), chunks, 1, error)]
+        return Schedule((Launch(key, lambda: RowNest(program, spills).nest(), numbers, (cols,), count, grain_of(cols), error),), tuple(temps))
+    launches = [Launch(key, lambda: RowNest(program, spills).nest(), numbers, (cols, count, per_chunk), chunks, 1, error)]
     for k in totals:
         code = program.results[k][1]
         own = ("sum_rows", program.compute, code)
@@ -51,8 +52,8 @@ def sum_rows_nest(compute: str, code: str) -> Nest:
 class RowNest:
     """Writes the nest of a program."""
 
-    def __init__(self, program: RowProgram) -> None:
-        self.program = program
+    def __init__(self, program: RowProgram, spills: bool = True) -> None:
+        self.program, self.spills = program, spills
         self.cols, self.row = var("cols"), var("i")
         self.first_out = len(program.operands)
         self.spilled: dict[int, int] = {}      # id of a node -> operand that already holds it
@@ -134,7 +135,7 @@ class RowNest:
     def spill(self, level: list[RowNode], j: Value) -> list[Statement]:
         """Keep an expensive element that the storing loop needs again in the output it will become."""
         full = [(k, node, code) for k, (node, code) in enumerate(self.program.results) if node.kind == FULL]
-        if len(full) != 1:
+        if len(full) != 1 or not self.spills:
             return []
         number, out, code = full[0]
         again = {id(node) for node in reachable([out]) if node.form != "fold"}

@@ -29,6 +29,7 @@ BLOCKS = 1056            # that keep a unit busy
 THREADS = 262144         # the same, of single threads
 BLOCK_CHUNK = 8192       # elements from which on a block gets help
 THREAD_CHUNK = 64        # elements from which on a thread gets help
+WHOLE = 64               # elements that chunks of a row are multiples of
 SHORT = 32               # elements that one thread folds as quickly as a block
 
 
@@ -45,6 +46,8 @@ def schedule_fold(lowered: Lowered) -> Schedule:
     chunks = (THREADS if by_thread else BLOCKS) // outputs
     chunks = min(chunks, count // (THREAD_CHUNK if by_thread else BLOCK_CHUNK), folded[0].size)
     per_chunk = -(-folded[0].size // chunks) if chunks > 1 else 0
+    if per_chunk and len(folded) == 1 and not by_thread:
+        per_chunk = -(-per_chunk // WHOLE) * WHOLE      # chunks start where vectors may
     chunks = -(-folded[0].size // per_chunk) if per_chunk else 1
     unit = tuple([r for r, s in enumerate(folded[-1].strides) if s == 1])
     shape = Shape(len(kept), len(folded), False, False, chunks > 1, False, False, unit)

@@ -11,6 +11,7 @@ from ... import _C, codegen
 from ...base.show import show, shown_words
 from ...codegen.nvptx import POINTS, ROWS, shared_by_block, sharing
 from ...codegen.nvptx_points import PointClass, vector_length
+from ...codegen.nvptx_vectors import vector_form
 from ...codegen.primitives import SIZE
 from ...loops.expr import const
 from ...loops.nest import Nest
@@ -29,20 +30,22 @@ class Kernel:
             nest = Nest(re.sub(r"\W", "_", nest.name), nest.operands, nest.params, nest.loop, nest.point)
         self.nest, self.driver = nest, driver
         self.form = sharing(nest)
+        self.vectors = vector_form(nest, shared_by_block(nest.loop.body)) if self.form == ROWS else (1, ())
 
     def variant(self, unit: int, key: int) -> tuple[int, int, int]:
         """(function, elements of a row a thread takes at once, points or vectors it takes) of a class of geometry."""
         words = shown_words()
         if "loops" in words:
             show("loops", self.nest.name, str(self.nest))
-        times = 1
+        elements = times = 1
         if self.form == POINTS:
             ptx, times = codegen.emit_point_ptx(self.nest, self.point_class(key))
         else:
-            ptx = codegen.emit_ptx(self.nest)
+            ptx = codegen.emit_ptx(self.nest, in_vectors=bool(key))
+            elements = self.vectors[0] if key else 1
         if "asm" in words:
             show("asm", self.nest.name, ptx)
-        return self.driver.function(ptx, unit), 1, times
+        return self.driver.function(ptx, unit), elements, times
 
     def point_class(self, key: int) -> PointClass:
         """What the core's key of a pointwise launch says."""
@@ -63,5 +66,5 @@ def load(nest: Nest, driver: Driver) -> tuple[int, Kernel]:
     kernel = Kernel(nest, driver)
     form = FORMS.get(kernel.form, 2)
     sizes = [SIZE[o.code] for o in kernel.nest.operands]
-    vector = vector_length(kernel.nest) if kernel.form == POINTS else 1
-    return _C.cuda_kernel(kernel, form, vector, sizes, kernel.row_param(), (), MOST_THREADS), kernel
+    vector = vector_length(kernel.nest) if kernel.form == POINTS else kernel.vectors[0]
+    return _C.cuda_kernel(kernel, form, vector, sizes, kernel.row_param(), kernel.vectors[1], MOST_THREADS), kernel
