@@ -26,7 +26,9 @@ def main() -> None:
         if space == "aten" and name in ops and schema.overload_name:
             found.setdefault(name, set()).add(schema.overload_name)
     words = [f"{name}:{','.join(sorted(labels))}" for name, labels in sorted(found.items())]
-    table = textwrap.fill(" ".join(words), 120, break_long_words=False, break_on_hyphens=False)
+    # Words are broken at spaces; one that is longer than a line gets some, behind commas.
+    words = [word if len(word) <= 120 else word.replace(",", ", ") for word in words]
+    table = textwrap.fill(" ".join(words), 120, break_long_words=False, break_on_hyphens=False).replace(", ", ",")
     TARGET.write_text(f'{HEAD}{table}\n"""\n')
     print(f"{len(found)} ops, {sum(map(len, found.values()))} overloads")
 

@@ -21,7 +21,7 @@ def pytorch_overloads() -> dict[str, frozenset[str]]:
     """Names of PyTorch's overloads, by op; "default" is not among them, since every op here has one of its own."""
     from .overload_names import TEXT  # noqa: PLC0415 - few programs ask for an overload by name
 
-    pairs = [word.split(":") for word in TEXT.split()]
+    pairs = [word.split(":") for word in TEXT.replace(",\n", ",").split()]   # long words are cut behind a comma
     return {name: frozenset(labels.split(",")) for name, labels in pairs}
 
 

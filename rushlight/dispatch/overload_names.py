@@ -37,18 +37,17 @@ _unique2:out _unsafe_index:Tensor,Tensor_hacked_twin _unsafe_index_put:hacked_tw
 _upsample_bilinear2d_aa:out,vec _upsample_lanczos2d_aa:out,vec _upsample_nearest_exact1d:out,vec
 _upsample_nearest_exact2d:out,vec _upsample_nearest_exact3d:out,vec abs:out acos:Scalar,complex,float,int,out
 acosh:Scalar,complex,float,int,out adaptive_avg_pool1d:out adaptive_avg_pool2d:out adaptive_avg_pool3d:out
-adaptive_max_pool2d:out adaptive_max_pool3d:out
-add:Scalar,Scalar_out,Tensor,complex,complex_float,complex_int,float,float_complex,float_int,int,int_complex,int_float,out,str,t
-add_:Scalar,Tensor,t addbmm:out addcdiv:out addcmul:out addmm:dtype,dtype_out,out addmv:out addr:out
-affine_grid_generator:out alias_copy:out all:all_out,bool,dim,dims,dims_out,float,int,out amax:out amin:out aminmax:out
-angle:Scalar,complex,float,int,out any:all_out,bool,dim,dims,dims_out,float,int,out,str
-arange:out,start,start_out,start_step argmax:out argmin:out argsort:stable,stable_out as_strided_copy:out
-as_strided_scatter:out asin:Scalar,complex,float,int,out asinh:Scalar,complex,float,int,out
-atan:Scalar,complex,float,int,out atan2:Scalar_Scalar,float,float_int,int,int_float,out
-atanh:Scalar,complex,float,int,out atleast_1d:Sequence atleast_2d:Sequence atleast_3d:Sequence avg_pool1d:out
-avg_pool2d:out avg_pool3d:out baddbmm:dtype,dtype_out,out bartlett_window:out,periodic,periodic_out
-bernoulli:Tensor,Tensor_out,float_out,out,p bernoulli_:Tensor,float binary_cross_entropy:out
-binary_cross_entropy_with_logits:out bincount:out binomial:out
+adaptive_max_pool2d:out adaptive_max_pool3d:out add:Scalar,Scalar_out,Tensor,complex,complex_float,complex_int,
+float,float_complex,float_int,int,int_complex,int_float,out,str,t add_:Scalar,Tensor,t addbmm:out addcdiv:out
+addcmul:out addmm:dtype,dtype_out,out addmv:out addr:out affine_grid_generator:out alias_copy:out
+all:all_out,bool,dim,dims,dims_out,float,int,out amax:out amin:out aminmax:out angle:Scalar,complex,float,int,out
+any:all_out,bool,dim,dims,dims_out,float,int,out,str arange:out,start,start_out,start_step argmax:out argmin:out
+argsort:stable,stable_out as_strided_copy:out as_strided_scatter:out asin:Scalar,complex,float,int,out
+asinh:Scalar,complex,float,int,out atan:Scalar,complex,float,int,out
+atan2:Scalar_Scalar,float,float_int,int,int_float,out atanh:Scalar,complex,float,int,out atleast_1d:Sequence
+atleast_2d:Sequence atleast_3d:Sequence avg_pool1d:out avg_pool2d:out avg_pool3d:out baddbmm:dtype,dtype_out,out
+bartlett_window:out,periodic,periodic_out bernoulli:Tensor,Tensor_out,float_out,out,p bernoulli_:Tensor,float
+binary_cross_entropy:out binary_cross_entropy_with_logits:out bincount:out binomial:out
 bitwise_and:Scalar,Scalar_Tensor,Scalar_Tensor_out,Scalar_out,Tensor,Tensor_out bitwise_and_:Scalar,Tensor
 bitwise_left_shift:Scalar_Tensor,Scalar_Tensor_out,Tensor,Tensor_Scalar,Tensor_Scalar_out,Tensor_out
 bitwise_left_shift_:Tensor,Tensor_Scalar bitwise_not:out
@@ -70,8 +69,8 @@ detach_copy:out diag:out diag_embed:out diagonal_copy:out diagonal_scatter:out d
 div:Scalar,Scalar_mode,Scalar_mode_out,Scalar_out,Tensor,Tensor_mode,complex,float,int,out,out_mode
 div_:Scalar,Scalar_mode,Tensor,Tensor_mode dot:out dsplit:array,int dstack:out elu:out embedding:out
 embedding_bag:padding_idx embedding_dense_backward:out embedding_renorm:out empty:memory_format,out empty_like:out
-empty_permuted:out empty_strided:out
-eq:Scalar,Scalar_out,Tensor,Tensor_list,Tensor_out,bool,bool_list,complex,complex_float,device,enum,float,float_complex,float_int,float_list,int,int_float,int_list,str,str_list
+empty_permuted:out empty_strided:out eq:Scalar,Scalar_out,Tensor,Tensor_list,Tensor_out,bool,bool_list,complex,
+complex_float,device,enum,float,float_complex,float_int,float_list,int,int_float,int_list,str,str_list
 eq_:Scalar,Tensor erf:Scalar,float,int,out erfc:Scalar,float,int,out erfinv:out exp:Scalar,complex,float,int,out
 exp2:out expand_copy:out expm1:Scalar,float,int,out eye:m,m_out,out fill:Scalar,Scalar_out,Tensor,Tensor_out
 fill_:Scalar,Tensor flatten:using_ints flip:out
@@ -101,16 +100,17 @@ linalg_cholesky_ex:L linalg_cond:out,p_str,p_str_out linalg_cross:out linalg_det
 linalg_eigvals:out linalg_eigvalsh:out linalg_householder_product:out linalg_inv:out linalg_inv_ex:inverse
 linalg_ldl_factor:out linalg_ldl_factor_ex:out linalg_ldl_solve:out linalg_lstsq:out linalg_lu:out linalg_lu_factor:out
 linalg_lu_factor_ex:out linalg_lu_solve:out linalg_matmul:out linalg_matrix_exp:out
-linalg_matrix_norm:out,str_ord,str_ord_out linalg_matrix_power:out
-linalg_matrix_rank:atol_rtol_float,atol_rtol_float_out,atol_rtol_tensor,atol_rtol_tensor_out,out,out_tol_tensor,tol_tensor
-linalg_multi_dot:out linalg_norm:ord_str,ord_str_out,out
+linalg_matrix_norm:out,str_ord,str_ord_out linalg_matrix_power:out linalg_matrix_rank:atol_rtol_float,
+atol_rtol_float_out,atol_rtol_tensor,atol_rtol_tensor_out,out,out_tol_tensor,tol_tensor linalg_multi_dot:out
+linalg_norm:ord_str,ord_str_out,out
 linalg_pinv:atol_rtol_float,atol_rtol_float_out,atol_rtol_tensor,atol_rtol_tensor_out,out,out_rcond_tensor,rcond_tensor
 linalg_qr:out linalg_slogdet:out linalg_solve:out linalg_solve_ex:out linalg_solve_triangular:out linalg_svd:U
 linalg_svdvals:out linalg_tensorinv:out linalg_tensorsolve:out linalg_vecdot:out linalg_vector_norm:out linear:out
-linspace:Scalar_Tensor,Scalar_Tensor_out,Tensor_Scalar,Tensor_Scalar_out,Tensor_Tensor,Tensor_Tensor_out,out
-log:Scalar,Scalar_Scalar,complex,complex_complex,complex_float,complex_int,float,float_complex,float_float,float_int,int,int_complex,int_float,int_int,out
-log10:Scalar,complex,float,int,out log1p:Scalar,float,int,out log2:out log_softmax:int,int_out logaddexp:out
-logaddexp2:out logcumsumexp:out logical_and:out logical_not:out logical_or:out logical_xor:out logit:out
+linspace:Scalar_Tensor,Scalar_Tensor_out,Tensor_Scalar,Tensor_Scalar_out,Tensor_Tensor,Tensor_Tensor_out,out log:Scalar,
+Scalar_Scalar,complex,complex_complex,complex_float,complex_int,float,float_complex,float_float,float_int,int,
+int_complex,int_float,int_int,out log10:Scalar,complex,float,int,out log1p:Scalar,float,int,out log2:out
+log_softmax:int,int_out logaddexp:out logaddexp2:out logcumsumexp:out logical_and:out logical_not:out logical_or:out
+logical_xor:out logit:out
 logspace:Scalar_Tensor,Scalar_Tensor_out,Tensor_Scalar,Tensor_Scalar_out,Tensor_Tensor,Tensor_Tensor_out,out
 logsumexp:out lstm:data,input lt:Scalar,Scalar_out,Tensor,Tensor_out,float,float_int,int,int_float,str lt_:Scalar,Tensor
 lu_solve:out lu_unpack:out masked_fill:Scalar,Scalar_out,Tensor,Tensor_out masked_fill_:Scalar,Tensor masked_scatter:out
@@ -118,25 +118,27 @@ masked_select:out matmul:out matrix_power:out max:dim,dim_max,other,out,unary_ou
 max_pool2d_with_indices_backward:grad_input max_pool3d_with_indices:out max_pool3d_with_indices_backward:grad_input
 max_unpool2d:out max_unpool3d:out maximum:out mean:dim,dtype_out,out median:dim,dim_values,out meshgrid:indexing
 min:dim,dim_min,other,out,unary_out minimum:out mish:out mm:dtype,dtype_out,out mode:values movedim:int,intlist
-mse_loss:out msort:out
-mul:Scalar,Scalar_out,Tensor,complex,complex_float,complex_int,float,float_complex,float_int,int,int_complex,int_float,left_t,out,right_
-mul_:Scalar,Tensor,t multi_margin_loss:out multilabel_margin_loss:out multinomial:out mv:out mvlgamma:out nan_to_num:out
-nanmean:out nanmedian:dim,dim_values,out nanquantile:out,scalar,scalar_out nansum:out narrow:Tensor narrow_copy:out
-native_batch_norm:out native_dropout:out native_dropout_backward:out native_group_norm:out native_layer_norm:out
-ne:Scalar,Scalar_out,Tensor,Tensor_list,Tensor_out,bool,bool_list,complex,complex_float,device,enum,float,float_complex,float_int,float_list,int,int_float,int_list,str,str_list
-ne_:Scalar,Tensor neg:Scalar,complex,float,int,out new_empty:out new_empty_strided:out new_full:out new_ones:out
-new_zeros:out nextafter:out nll_loss:out nll_loss2d:out nonzero:out nonzero_static:out
+mse_loss:out msort:out mul:Scalar,Scalar_out,Tensor,complex,complex_float,complex_int,float,float_complex,
+float_int,int,int_complex,int_float,left_t,out,right_ mul_:Scalar,Tensor,t multi_margin_loss:out
+multilabel_margin_loss:out multinomial:out mv:out mvlgamma:out nan_to_num:out nanmean:out nanmedian:dim,dim_values,out
+nanquantile:out,scalar,scalar_out nansum:out narrow:Tensor narrow_copy:out native_batch_norm:out native_dropout:out
+native_dropout_backward:out native_group_norm:out native_layer_norm:out ne:Scalar,Scalar_out,Tensor,Tensor_list,
+Tensor_out,bool,bool_list,complex,complex_float,device,enum,float,float_complex,float_int,float_list,int,
+int_float,int_list,str,str_list ne_:Scalar,Tensor neg:Scalar,complex,float,int,out new_empty:out
+new_empty_strided:out new_full:out new_ones:out new_zeros:out nextafter:out nll_loss:out nll_loss2d:out nonzero:out
+nonzero_static:out
 norm:Scalar,ScalarOpt_dim,ScalarOpt_dim_dtype,ScalarOpt_dtype,ScalarOpt_dtype_out,Scalar_out,dtype_out,out
-normal:Tensor_Tensor,Tensor_Tensor_out,Tensor_float,Tensor_float_out,float_Tensor,float_Tensor_out,float_float,float_float_out,out
-nuclear_norm:dim,dim_out,out ones:out ones_like:out orgqr:out ormqr:out outer:out permute_copy:out pixel_shuffle:out
-pixel_unshuffle:out poisson:out polar:Scalar_Scalar,float,float_int,int,int_float,out polygamma:out
-pow:Scalar,Scalar_Scalar,Scalar_out,Tensor_Scalar,Tensor_Scalar_out,Tensor_Tensor,Tensor_Tensor_out,complex,complex_float,float,float_complex,float_int,int,int_float,int_to_int
-pow_:Scalar,Tensor prod:dim_int,int_out,out put:out qr:Q quantile:out,scalar,scalar_out rad2deg:out
-rand:generator,generator_out,out rand_like:generator,generator_out,out
-randint:generator,generator_out,low,low_generator,low_generator_out,low_out,out
-randint_like:Tensor,Tensor_generator,Tensor_generator_out,Tensor_out,generator,generator_out,low_dtype,low_dtype_out,low_generator_dtype,low_generator_dtype_out,out
-randn:generator,generator_out,out randn_like:generator,generator_out,out random_:from,to
-randperm:generator,generator_out,out range:out,out_,step reciprocal:out relu:out
+normal:Tensor_Tensor,Tensor_Tensor_out,Tensor_float,Tensor_float_out,float_Tensor,float_Tensor_out,float_float,
+float_float_out,out nuclear_norm:dim,dim_out,out ones:out ones_like:out orgqr:out ormqr:out outer:out permute_copy:out
+pixel_shuffle:out pixel_unshuffle:out poisson:out polar:Scalar_Scalar,float,float_int,int,int_float,out polygamma:out
+pow:Scalar,Scalar_Scalar,Scalar_out,Tensor_Scalar,Tensor_Scalar_out,Tensor_Tensor,Tensor_Tensor_out,complex,
+complex_float,float,float_complex,float_int,int,int_float,int_to_int pow_:Scalar,Tensor prod:dim_int,int_out,out
+put:out qr:Q quantile:out,scalar,scalar_out rad2deg:out rand:generator,generator_out,out
+rand_like:generator,generator_out,out randint:generator,generator_out,low,low_generator,low_generator_out,low_out,out
+randint_like:Tensor,Tensor_generator,Tensor_generator_out,Tensor_out,generator,generator_out,low_dtype,
+low_dtype_out,low_generator_dtype,low_generator_dtype_out,out randn:generator,generator_out,out
+randn_like:generator,generator_out,out random_:from,to randperm:generator,generator_out,out range:out,out_,step
+reciprocal:out relu:out
 remainder:Scalar,Scalar_Tensor,Scalar_Tensor_out,Scalar_out,Tensor,Tensor_out,float,float_int,int,int_float
 remainder_:Scalar,Tensor renorm:out repeat:out repeat_interleave:Tensor,Tensor_out,self_Tensor,self_int
 rnn_relu:data,input rnn_tanh:data,input roll:out rot90:out round:Scalar,decimals,decimals_out,float,int,out
@@ -153,9 +155,9 @@ sparse_coo_tensor:indices,indices_size,size,size_out sparse_csc_tensor:ccol_row_
 sparse_csr_tensor:crow_col_value,crow_col_value_size sparse_mask:out split:Tensor,sizes,str split_copy:Tensor,Tensor_out
 split_with_sizes_copy:out sqrt:Scalar,complex,float,int,out square:out squeeze:dim,dims
 squeeze_copy:dim,dim_out,dims,dims_out,out stack:out std:correction,correction_out,dim,out
-std_mean:correction,correction_out,dim stft:center
-sub:Scalar,Scalar_out,Tensor,complex,complex_float,complex_int,float,float_complex,float_int,int,int_complex,int_float,out
-sub_:Scalar,Tensor sum:IntList_out,bool,complex,dim_IntList,float,int,out svd:U t_copy:out take:out take_along_dim:out
+std_mean:correction,correction_out,dim stft:center sub:Scalar,Scalar_out,Tensor,complex,complex_float,complex_int,
+float,float_complex,float_int,int,int_complex,int_float,out sub_:Scalar,Tensor
+sum:IntList_out,bool,complex,dim_IntList,float,int,out svd:U t_copy:out take:out take_along_dim:out
 tan:Scalar,complex,float,int,out tanh:Scalar,complex,float,int,out
 tensor_split:indices,sections,tensor_indices_or_sections tensordot:out threshold:out
 to:device,dtype,dtype_layout,other,prim_Device,prim_dtype,prim_other to_padded_tensor:out to_sparse:sparse_dim

@@ -98,8 +98,9 @@ _NO_TENSORS = """arange broadcast_shapes linspace logspace zeros empty_strided s
     signal.windows.gaussian signal.windows.nuttall signal.windows.blackman signal.windows.kaiser signal.windows.hamming
     signal.windows.cosine signal.windows.general_cosine""".split()
 _BY_ELEMENTS = "allclose item masked_select nonzero unique bincount to_sparse argwhere unique_consecutive".split()
-_LINEAR = """div.trunc_rounding div.floor_rounding floor ceil round sgn round.decimals_0 trunc bernoulli round.decimals_3
-    angle zero_ round.decimals_neg_3 sign normal normal.number_mean fill nn.functional.ctc_loss max_pool2d_with_indices_backward
+_LINEAR = """div.trunc_rounding div.floor_rounding floor ceil round sgn round.decimals_0 trunc bernoulli
+    round.decimals_3 angle zero_ round.decimals_neg_3 sign normal normal.number_mean fill nn.functional.ctc_loss
+    max_pool2d_with_indices_backward
     sparse.sampled_addmm""".split()
 NOTHING_TO_CHECK: dict[str, dict[str, str]] = {
     "forward": _COMPILED,

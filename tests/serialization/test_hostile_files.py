@@ -252,7 +252,8 @@ FUZZ = """
         return whole(self, name)
 
     PyTorchFileReader.get_record = without_sum
-    REFUSALS = (RuntimeError, EOFError, ValueError, TypeError, NotImplementedError, __import__("pickle").UnpicklingError)
+    from pickle import UnpicklingError
+    REFUSALS = (RuntimeError, EOFError, ValueError, TypeError, NotImplementedError, UnpicklingError)
     x = rushlight.arange(12.0).view(3, 4)
     obj = OrderedDict(a=x, b=x[1:, ::2], l=[1, (True, x.t())], d=rushlight.float16, u=x.to(rushlight.uint16),
                       p=rushlight.nn.Parameter(rushlight.ones(2)), s=rushlight.eye(3).to_sparse(),
