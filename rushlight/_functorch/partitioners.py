@@ -81,7 +81,7 @@ def draw_graph(traced: GraphModule, fname: str, figname: str = "fx_graph", clear
         with open(f"{name}.dot", "w", encoding="utf-8") as file:
             file.write(drawing.to_string())
         return
-    write = getattr(drawing, f"write_{ending}", None)
+    write = getattr(drawing, f"write_{ending}", None) if ending in ("svg", "png", "pdf", "gif", "jpg", "ps") else None
     if write is None:
         raise ValueError(f"draw_graph: expected a file name that ends in dot, svg, png or pdf, got {fname!r}.")
     write(f"{name}.{ending}", **({} if prog is None else {"prog": prog}))

@@ -88,7 +88,7 @@ def compile_callable(function: Callable, modules: Iterable[Module], backend: str
     config = config_of(backend, options)
     is_checked = backend in ("eager", "eager_noexcept")
     compiled = Specialized(function, [*modules, *modules_of(function)], lambda captured: compile_captured(captured, config), decompositions=config.decompositions,
-                           dynamic=bool(dynamic))  # fmt: skip
+                           dynamic=bool(dynamic) and backend != "inductor")  # fmt: skip - the inductor's plans are for sizes that are numbers
     return Attempted(function, compiled, fullgraph, is_checked)
 
 

@@ -42,6 +42,12 @@ class Entry:
     out_spec: Any
     kept: list[Any]        # objects whose identity is part of the key: they must not be freed
     captured: Captured
+    static: frozenset[int] = frozenset()     # with symbolic sizes: inputs whose sizes are numbers all the same
+
+    def accepts(self, tensors: Sequence[Tensor]) -> bool:
+        """Whether the graph, captured with symbolic sizes, holds for these inputs too."""
+        env: Any = self.captured.shape_env
+        return env.accepts(*[t for i, t in enumerate(tensors) if i not in self.static])
 
     @cached_property
     def is_one_leaf(self) -> bool:
@@ -57,7 +63,7 @@ class Specialized:
         self.function, self.modules, self.compile_region = function, tuple(dict.fromkeys(modules)), compile_region
         self.decompositions, self.dynamic = decompositions, dynamic
         self.cache: dict[Any, Entry] = {}
-        self.dynamic_entries: list[tuple[Any, Entry]] = []
+        self.by_rank: dict[Any, list[Entry]] = {}     # with symbolic sizes: entries that may serve other sizes
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if is_traced_elsewhere():
@@ -73,8 +79,14 @@ class Specialized:
     def find(self, call: _Call) -> Entry:
         """What runs a call; captured and compiled if nothing fits."""
         found = self.cache.get(call.key)
+        if found is None and self.dynamic:
+            found = next((e for e in self.by_rank.get(call.rank_key(), ()) if e.accepts(call.tensors)), None)
+            if found is not None:
+                self.cache[call.key] = found
         if found is None or (found.lifted and _layouts(found.lifted) != found.lifted_layouts):
             found = self.cache[call.key] = self.compile(call)
+            if self.dynamic:
+                self.by_rank.setdefault(call.rank_key(), []).append(found)
         return found
 
     def compile(self, call: _Call) -> Entry:
@@ -92,17 +104,19 @@ class Specialized:
             return outputs
 
         with grad_mode.inference_mode(False), grad_mode.set_grad_enabled(call.records):
-            captured = capture(flat, call.tensors, wants_grad=call.records, decompositions=self.decompositions, dynamic=self.dynamic)
+            dims = [() if i in places else None for i in range(len(call.tensors))] if self.dynamic else None
+            captured = capture(flat, call.tensors, wants_grad=call.records, decompositions=self.decompositions, dynamic=self.dynamic, dynamic_dims=dims)
         _check_shared(captured, call.tensors)
         if not captured.meta.is_joint:      # what a module holds changes seldom: compilers may prepare it
             captured.graph.meta["static_inputs"] = sorted({*places} - {*captured.meta.mutated})
         region = self.compile_region(captured)
         lifted = list(captured.lifted)
-        return Entry(region, lifted, _layouts(lifted), specs[0], call.kept(), captured)
+        return Entry(region, lifted, _layouts(lifted), specs[0], call.kept(), captured, frozenset(places))
 
     def reset(self) -> None:
         """Forget what was compiled."""
         self.cache.clear()
+        self.by_rank.clear()
 
 
 def _layouts(tensors: list[Tensor]) -> Any:
@@ -128,7 +142,7 @@ class _Call:
             self.leaves, spec = pytree.tree_flatten((args, kwargs))
             values = tuple([None if isinstance(x, Tensor) else _value_key(x) for x in self.leaves])
             given = [x for x in self.leaves if isinstance(x, Tensor)]
-        self.all = [*own, *given]
+        self.all, self.num_own = [*own, *given], len(own)
         found = _C.layout_key(self.all, _PLAIN)
         if found is None:
             odd = next(t for t in self.all if type(t) not in _PLAIN)
@@ -136,6 +150,13 @@ class _Call:
         self.tensors, layouts, _ = found
         self.records = _C.is_grad_enabled()
         self.key = (spec, layouts, values, flags, self.records, _C.is_inference_mode_enabled(), autocast_state(), _C.get_default_dtype())
+
+    def rank_key(self) -> tuple:
+        """The key with ranks in the place of sizes and strides, but for the modules' own tensors."""
+        at = {id(t): i for i, t in enumerate(self.tensors)}
+        given = self.all[self.num_own:]
+        ranks = tuple([(at[id(t)], t.ndim, t.dtype, t.device, t.requires_grad, t.is_leaf) for t in given])
+        return (self.key[0], _layouts(self.all[: self.num_own]), ranks, *self.key[2:])
 
     def opened(self) -> tuple[ModuleState, list[int], list[tuple[bool, Any]], Any]:
         """What capturing needs: the modules' slots, which input fills each, the leaves of the arguments (inputs by number), their structure."""
