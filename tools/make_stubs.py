@@ -14,6 +14,7 @@ import builtins
 import importlib
 import inspect
 import keyword
+import re
 import sys
 import types
 from functools import cache
@@ -24,6 +25,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
 from core_stubs import CLASSES, RESULTS, TENSOR_MEMBERS, TENSOR_PROTOCOLS  # noqa: E402
 
+WIDTH = 120              # columns of a stub's lines
 OF_OPS = ("rushlight", "rushlight.special", "rushlight.linalg", "rushlight.fft", "rushlight.nn.functional")
 
 HEADER = '''"""Made by tools/make_stubs.py from the op registry. Do not edit: run the tool."""
@@ -342,6 +344,39 @@ def late_modules() -> list[str]:
     return found
 
 
+def at_commas(text: str) -> list[str]:
+    """A list of parameters, cut at the commas that are in no bracket."""
+    parts, depth = [""], 0
+    for sign in text:
+        depth += (sign in "([{") - (sign in ")]}")
+        if sign == "," and not depth:
+            parts.append("")
+        else:
+            parts[-1] += sign
+    return [part.strip() for part in parts]
+
+
+def folded(line: str) -> str:
+    """A line within the width, where a signature or an import can be cut."""
+    indent = line[: len(line) - len(line.lstrip())]
+    imported = re.fullmatch(r"(from \S+ import) (.*)", line)
+    signature = re.fullmatch(r"(\s*def \w+)\((.*)\)( -> .*: \.\.\.)(  # .*)?", line)
+    if len(line) <= WIDTH or not (imported or signature):
+        return line
+    head, inside = (imported or signature).groups()[:2]
+    rows = [f"{indent}    "]
+    for part in at_commas(inside):
+        if len(rows[-1]) + len(part) + 1 > WIDTH and rows[-1].strip():
+            rows.append(f"{indent}    ")
+        rows[-1] += f"{part}, "
+    rows = [row.rstrip() for row in rows]
+    if imported:
+        return "\n".join([f"{head} (", *rows, ")"])
+    if inside.rpartition(",")[2].lstrip().startswith("*"):      # a comma behind **kwargs is legal, but unusual
+        rows[-1] = rows[-1].removesuffix(",")
+    return "\n".join([f"{head}({signature[4] or ''}", *rows, f"{indent}){signature[3]}"])
+
+
 def make_stubs() -> dict[Path, str]:
     """The stub files, by path."""
     sys.path.insert(0, str(ROOT))
@@ -354,7 +389,7 @@ def make_stubs() -> dict[Path, str]:
         made[Path(module.__file__).with_suffix(".pyi")] = module_text(module, name == "rushlight")
     made[ROOT / "rushlight" / "return_types.pyi"] = result_types()
     made[ROOT / "rushlight" / "_C.pyi"] = core_names()
-    return made
+    return {path: "\n".join(map(folded, text.split("\n"))) for path, text in made.items()}
 
 
 def main() -> int:

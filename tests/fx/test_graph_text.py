@@ -139,7 +139,8 @@ cases = [
     nn.GELU(), nn.MaxPool2d(2), nn.Softmax(dim=1),
     nn.Sequential(nn.Linear(2, 2), nn.Sequential(nn.ReLU(), nn.Linear(2, 2))), nn.Dropout(0.3), nn.CrossEntropyLoss(),
     nn.MSELoss(), nn.Upsample(scale_factor=2), nn.Sigmoid(), nn.AvgPool2d(2), nn.ZeroPad2d(1), nn.PReLU(),
-    nn.Bilinear(2, 3, 4), nn.PixelShuffle(2), nn.CosineSimilarity(), nn.GroupNorm(1, 2), nn.Hardtanh(), nn.ConvTranspose2d(1, 2, 3).eval()]
+    nn.Bilinear(2, 3, 4), nn.PixelShuffle(2), nn.CosineSimilarity(), nn.GroupNorm(1, 2), nn.Hardtanh(),
+    nn.ConvTranspose2d(1, 2, 3).eval()]
 for m in cases:
     try:
         print(type(m).__name__, fx.symbolic_trace(m).graph)
