@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 
 from ..loops.record import Record
 from .targets import Target
-from .writer import Number, Reg, Writer, declarations
+from .writer import Number, Reg, Writer, as_reg, declarations
 
 ELEMENTS = {"f32": ("float", 4), "f64": ("double", 8)}
 PREFETCH = "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"
@@ -32,6 +32,9 @@ ANY_PITCH = ("i64", "pitch")     # elements between values of k of the left oper
 PACK = (
     ("ptr", "source"), ("i64", "line"), ("i64", "step"), ("ptr", "target"), ("i64", "apart"),
     ("i64", "lines"), ("i64", "length"), ("i64", "count"),
+)  # fmt: skip
+EXCHANGE = (
+    ("ptr", "source"), ("i64", "line"), ("i64", "first"), ("i64", "last"), ("ptr", "target"), ("i64", "pitch"), ("i64", "length"),
 )  # fmt: skip
 Functions = tuple[str, dict[str, str], Sequence[str]]     # name, texts by name, declarations
 
@@ -188,21 +191,16 @@ def pack_function(shape: TileShape, width: int, only_runs: bool = False) -> Func
     name, pitch, lanes = f"pack_{shape.code}_{width}{'_runs' if only_runs else ''}", shape.pitch(width), shape.lanes
     w = Writer(name, PACK, "internal ")
     runs = w.compare("eq", w["step"], 1)
-    # Asked for ahead of time: what follows in long lines, the next lines after short ones.
-    ahead = w.select(w.compare("sgt", w["length"], AHEAD_RUN * lanes), AHEAD_RUN * lanes, w.mul(w["line"], lanes))
     with w.when(runs), w.loop(0, w["count"]) as strip:
         target, first = w.mul(strip.i, w["apart"]), w.mul(strip.i, width)
         last = w.sub(w["lines"], 1)
         with w.loop(0, width, lanes) as group:
-            lines = [w.min(w.total(first, group.i, r), last) for r in range(lanes)]
-            sources = [w.at(w["source"], w.mul(line, w["line"]), shape.element) for line in lines]
             place = w.at(w["target"], w.add(target, group.i), shape.element)
-            with w.loop(0, w.sub(w["length"], lanes - 1), lanes) as k:
-                exchange(w, shape, sources, place, k.i, pitch, ahead)
+            w.call(exchange_name(shape), w["source"], w["line"], w.add(first, group.i), last, place, as_reg(pitch), w["length"])
         copy_elements(w, shape, width, first, target, w.sub(w["length"], w.rem(w["length"], lanes)), pitch)
     if not only_runs:
         copy_lines(w, shape, width, runs)
-    return name, {name: w.text()}, [PREFETCH]
+    return name, {exchange_name(shape): exchange_text(shape), name: w.text()}, [PREFETCH]
 
 
 def copy_lines(w: Writer, shape: TileShape, width: int, runs: Reg) -> None:
@@ -223,15 +221,28 @@ def copy_lines(w: Writer, shape: TileShape, width: int, runs: Reg) -> None:
             copy_elements(w, shape, width, w.mul(strip.i, width), w.mul(strip.i, w["apart"]), 0, pitch)
 
 
-def exchange(w: Writer, shape: TileShape, sources: list[Reg], target: Reg, k: Reg, pitch: int, ahead: Reg) -> None:
-    """`lanes` values of k of some lines, from runs of memory to vectors over lines."""
+def exchange_name(shape: TileShape) -> str:
+    return f"exchange_{shape.code}"
+
+
+def exchange_text(shape: TileShape) -> str:
+    """`lanes` lines, from runs of memory to vectors over lines: a function, for packs of all widths are made of it."""
+    w = Writer(exchange_name(shape), EXCHANGE, "internal ")
     lanes = shape.lanes
-    places = [w.at(source, k, shape.element) for source in sources]
-    for place in places:
-        w.prefetch(w.at(place, ahead, shape.element))
-    rows = [w.load(shape.vector, place, shape.size) for place in places]
-    for j, column in enumerate(transposed(w, rows, lanes, 16 // shape.size)):
-        w.store(column, w.at(target, w.mul(w.add(k, j), pitch), shape.element), shape.size)
+    # Asked for ahead of time: what follows in long lines, the next lines after short ones.
+    ahead = w.select(w.compare("sgt", w["length"], AHEAD_RUN * lanes), AHEAD_RUN * lanes, w.mul(w["line"], lanes))
+    lines = [w.min(w.add(w["first"], r), w["last"]) for r in range(lanes)]
+    sources = [w.at(w["source"], w.mul(line, w["line"]), shape.element) for line in lines]
+    with w.loop(0, w.sub(w["length"], lanes - 1), lanes) as k:
+        places = [w.at(source, k.i, shape.element) for source in sources]
+        for place in places:
+            w.prefetch(w.at(place, ahead, shape.element))
+        rows = [w.load(shape.vector, place, shape.size) for place in places]
+        target = w.at(w["target"], w.mul(k.i, w["pitch"]), shape.element)
+        for column in transposed(w, rows, lanes, 16 // shape.size):
+            w.store(column, target, shape.size)
+            target = w.at(target, w["pitch"], shape.element)
+    return w.text()
 
 
 def transposed(w: Writer, rows: list[Reg], lanes: int, per: int) -> list[Reg]:
