@@ -34,7 +34,8 @@ PACK = (
     ("i64", "lines"), ("i64", "length"), ("i64", "count"),
 )  # fmt: skip
 EXCHANGE = (
-    ("ptr", "source"), ("i64", "line"), ("i64", "first"), ("i64", "last"), ("ptr", "target"), ("i64", "pitch"), ("i64", "length"),
+    ("ptr", "source"), ("i64", "line"), ("i64", "first"), ("i64", "last"),
+    ("ptr", "target"), ("i64", "pitch"), ("i64", "length"),
 )  # fmt: skip
 Functions = tuple[str, dict[str, str], Sequence[str]]     # name, texts by name, declarations
 
@@ -196,7 +197,8 @@ def pack_function(shape: TileShape, width: int, only_runs: bool = False) -> Func
         last = w.sub(w["lines"], 1)
         with w.loop(0, width, lanes) as group:
             place = w.at(w["target"], w.add(target, group.i), shape.element)
-            w.call(exchange_name(shape), w["source"], w["line"], w.add(first, group.i), last, place, as_reg(pitch), w["length"])
+            lines = (w["source"], w["line"], w.add(first, group.i), last)
+            w.call(exchange_name(shape), *lines, place, as_reg(pitch), w["length"])
         copy_elements(w, shape, width, first, target, w.sub(w["length"], w.rem(w["length"], lanes)), pitch)
     if not only_runs:
         copy_lines(w, shape, width, runs)

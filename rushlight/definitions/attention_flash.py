@@ -1,9 +1,10 @@
 """Attention that never holds all scores: blocks of queries against blocks of keys, on one thread each.
 
-Enters: 4-D query, key and value [batch, heads, length, width], the fewer heads of key and value shared by groups of query
-heads. Leaves: the result and, per query, the logarithm of its summed exponentials, from which the backward recomputes the
-weights. Refuses: dropout. Both directions are nests of tiles (codegen/schedule/cpu_attention.py, cpu_attention_backward.py);
-scratch memory is a few blocks per thread, whatever the lengths. Blocks of keys that causal attention hides are skipped.
+Enters: 4-D query, key and value [batch, heads, length, width], the fewer heads of key and value shared by groups of
+query heads. Leaves: the result and, per query, the logarithm of its summed exponentials, from which the backward
+recomputes the weights. Refuses: dropout. Both directions are nests of tiles (codegen/schedule/cpu_attention.py,
+cpu_attention_backward.py); scratch memory is a few blocks per thread, whatever the lengths. Blocks of keys that
+causal attention hides are skipped.
 """
 
 from __future__ import annotations
@@ -29,10 +30,8 @@ WORK, COPIES = 1 << 17, 1 << 15 # multiply-adds, and elements copied, worth a ch
 ITEMS = 8                       # blocks of queries there should be, for threads to share
 FEW_QUERIES = 3                 # up to which each reads keys and values for itself
 FEW_ROWS = 16                   # of which copying costs more than reading them far apart
-_kernels: dict[tuple, int] = {}
-
-
 NESTS = {"forward": forward_nest, "backward": backward_nest, "inner": inner_nest, "dense": dense_nest}
+_kernels: dict[tuple, int] = {}
 
 
 def kernel(name: str, *key: Any) -> int:
@@ -133,7 +132,7 @@ class _Flash(Extern):
 
 
 class Heads:
-    """Operands of a plan in the making: parameters that say where rows lie, copies of those that products cannot read there."""
+    """Operands of a plan in the making: where rows lie, and copies of those that products cannot read there."""
 
     def __init__(self, sizes: Sizes, dtype: Any, next_slot: int) -> None:
         self.sizes, self.dtype, self.next_slot = sizes, dtype, next_slot
@@ -141,14 +140,15 @@ class Heads:
         self.steps: list[tuple] = []
 
     def whole(self, t: Any, slot: int) -> tuple[int, tuple]:
-        """Slot and strides of `t` with rows of whole vectors, side by side: copied where they are not and there are many."""
+        """Slot and strides of `t` with rows of whole vectors, side by side: copied if they are not and are many."""
         lanes = Cut(self.sizes.code).lanes
         batch, heads, length, width = t.shape
         if width % lanes == 0 and (length < FEW_ROWS or t.stride(2) == width):
             return slot, rows_of(t)[:3]
         row = -(-width // lanes) * lanes
         params = [heads, length, width, *rows_of(t)[:3], row]
-        self.steps.append((kernel("dense", self.sizes.code), [slot, self.next_slot], params, batch * heads, max(1, COPIES // (length * row)), -1))
+        grain = max(1, COPIES // (length * row))
+        self.steps.append((kernel("dense", self.sizes.code), [slot, self.next_slot], params, batch * heads, grain, -1))
         self.slots.append(("temp", self.dtype, (batch, heads, length, row), None, -1, 0))
         self.next_slot += 1
         return self.next_slot - 1, (heads * length * row, length * row, row)
@@ -252,7 +252,8 @@ class FlashAttentionBackward(_Flash):
         inner, count = first + 3, s.batch * s.heads * s.group
         slots.append(("temp", query.dtype, tuple(query.shape[:3]), None, -1, 0))
         sums = [s.heads * s.group, s.length, s.value_width, *rows_of(grad)[:3], *rows_of(out)[:3]]
-        sums_step = (kernel("inner", s.code), [0, 4, inner], sums, count, max(1, COPIES // (s.length * s.value_width)), -1)
+        grain = max(1, COPIES // (s.length * s.value_width))
+        sums_step = (kernel("inner", s.code), [0, 4, inner], sums, count, grain, -1)
         heads = Heads(s, query.dtype, first + len(slots))
         given = [heads.whole(t, slot) for slot, t in enumerate((grad, query, key))]
         params = [s.heads, s.group, s.length, s.keys, s.width, s.value_width, bits_of(s.scale)]
@@ -260,8 +261,9 @@ class FlashAttentionBackward(_Flash):
         params += [stride for place in places for stride in place]
         params += mask_strides(mask, (*query.shape[:3], s.keys)) if mask is not None else ()
         work = s.group * s.length * s.keys * (s.width + s.value_width)
-        operands = [*[slot for slot, _ in given], 3, 5, inner, *([6] if mask is not None else []), first, first + 1, first + 2]
-        step = (kernel("backward", s.code, s.causal, s.mask), operands, params, s.batch * s.heads, max(1, WORK // work), -1)
+        operands = [*[slot for slot, _ in given], 3, 5, inner, *([] if mask is None else [6]), *range(first, first + 3)]
+        compiled = kernel("backward", s.code, s.causal, s.mask)
+        step = (compiled, operands, params, s.batch * s.heads, max(1, WORK // work), -1)
         return _C.Plan(first, query.device, slots + heads.slots, [*heads.steps, sums_step, step], False, self.wrap)
 
     def run(self, grad, query, key, value, out, log, dropout_p, is_causal, mask, scale):

@@ -31,9 +31,11 @@ def interpreted(nest: Nest, arrays: list, params: list[int], count: int) -> None
 
 
 class Case:
-    """Operands of a call: batch 1, `group` query heads to a head of keys, rows of whole vectors with a gap behind them."""
+    """Operands of a call: batch 1, `group` query heads to a head of keys, rows of whole vectors with gaps."""
 
-    def __init__(self, length: int, keys: int, width: int, value_width: int, group: int, causal: bool, mask: str | None) -> None:
+    def __init__(
+        self, length: int, keys: int, width: int, value_width: int, group: int, causal: bool, mask: str | None
+    ) -> None:
         random = np.random.default_rng(length * keys + width)
         lanes = Cut("f32").lanes
         self.sizes = (length, keys, width, value_width, group)
@@ -79,7 +81,8 @@ class Case:
 
     def backward(self, run, log, inner):
         length, keys, width, value_width, group = self.sizes
-        made = [np.full((1, *shape), 7, "f4") for shape in ((group, length, width), (1, keys, width), (1, keys, value_width))]
+        shapes = ((group, length, width), (1, keys, width), (1, keys, value_width))
+        made = [np.full((1, *shape), 7, "f4") for shape in shapes]
         params = [1, group, length, keys, width, value_width, self.bits]
         params += [*self.strides(self.gradient, self.query, self.key, self.value, *made), *self.mask_strides()]
         masks = [] if self.mask is None else [self.mask]

@@ -61,7 +61,8 @@ def test_heads_of_any_size(width, value_width):
 def test_one_query_and_a_cache_of_any_length(mask):
     for keys in (1, 2, 255, 256, 257, 600):
         q, k, v = inputs(2, 6, 1, keys, 8, heads=2)
-        given = [] if mask is None else [torch.rand(2, 6, 1, keys) > 0.3] if mask == "all" else [torch.randn(2, 1, 1, keys, dtype=q.dtype)]
+        made = {"all": torch.rand(2, 6, 1, keys) > 0.3, "keys": torch.randn(2, 1, 1, keys, dtype=q.dtype)}
+        given = [] if mask is None else [made[mask]]
         agree(attend(enable_gqa=True), q, k, v, *given, rtol=1e-10)
         agree(attend(is_causal=True, enable_gqa=True), q, k, v, rtol=1e-10)
 

@@ -1,11 +1,12 @@
 """CPU schedules of attention: blocks of scores that live in cache, between tiles of matrix products.
 
-Enters: an element type, whether attention is causal, the mask's type. Leaves: nests over (batch, head, block of queries). A
-block of queries meets the keys some at a time: scores are a product of packed queries and packed keys, a loop over their
-rows makes them powers and keeps each row's maximum and sum, and powers times values are added to the result, whose earlier
-part is made smaller where a maximum rose. All sizes and strides are parameters; scratch memory is the kernel's own, and as
-large for every length and width. Elements of a row are neighbours, and rows of what products read where it lies are whole
-vectors (callers copy others). A row's result depends on its own row of scores only, so on no number of threads.
+Enters: an element type, whether attention is causal, the mask's type. Leaves: nests over (batch, head, block of
+queries). A block of queries meets the keys some at a time: scores are a product of packed queries and packed keys, a
+loop over their rows makes them powers and keeps each row's maximum and sum, and powers times values are added to the
+result, whose earlier part is made smaller where a maximum rose. All sizes and strides are parameters; scratch memory
+is the kernel's own, and as large for every length and width. Elements of a row are neighbours, and rows of what
+products read where it lies are whole vectors (callers copy others). A row's result depends on its own row of scores
+only, so on no number of threads.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from ...loops.nest import (
 )
 from .cpu_product import Blocking, number
 
-KEYS = 256               # about as many keys meet a block of queries at a time: their scores stay in the first-level cache
+KEYS = 256               # about as many keys meet a block of queries at a time: their scores stay in a near cache
 SPAN = 256               # elements of a head that are summed at a time
 STRIPS = 24              # strips of rows in a block of queries, at most
 GROUP = 4                # strips that meet the keys together
@@ -67,13 +68,14 @@ def forward_params(mask: str | None) -> tuple[str, ...]:
 def forward_nest(code: str, causal: bool, mask: str | None, form: str = "tiles", bits: int = 0) -> Nest:
     """Operands: query, key, value, [mask], result, logarithms of the summed powers (dense).
 
-    tiles: blocks of queries. rows: a query at a time, for few of them: keys and values are read once, where they lie."""
+    tiles: blocks of queries. rows: a query at a time, for few of them: keys and values are read where they lie."""
     return (_Rows if form == "rows" else _Forward)(code, causal, mask, bits).nest()
 
 
 def fold(name: str, stop: Value, init: Value, value: Value, body: list[Statement], join: Join) -> Reduce:
     """`value` of every `name`.j below `stop`, joined."""
-    return reduction(f"{name}.j", ZERO, stop, [name], [init], lambda a: [join(a[0], value)], lambda a, b: [join(a[0], b[0])], body)
+    merge = lambda a, b: [join(a[0], b[0])]  # noqa: E731 - as reductions take them
+    return reduction(f"{name}.j", ZERO, stop, [name], [init], lambda a: [join(a[0], value)], merge, body)
 
 
 class Attention:
@@ -84,6 +86,10 @@ class Attention:
         self.height, self.wide = number(self.cut.height), number(self.cut.width)
         self.keys = number(self.cut.keys)
         self.row = self.keys                         # elements between rows of scores
+
+    def named(self, *parts: str) -> str:
+        """The nest's name: what it is, and for which scores."""
+        return "_".join([*parts, *(["causal"] if self.causal else []), *([f"mask_{self.mask}"] if self.mask else [])])
 
     def at(self, name: str, head: str, row: Value | None = None) -> Value:
         """Where a row of an operand begins."""
@@ -124,7 +130,7 @@ class Attention:
         return Local("padded", idiv(var("seen") + turn - ONE, turn) * turn)
 
     def hidden(self, place: Value, *values: Value) -> For:
-        """Columns that a row does not see, or that do not exist, become -inf, so that loops may run over whole vectors."""
+        """Columns that a row does not see, or that do not exist, become -inf: loops may run over whole vectors."""
         stores = [Store(self.scores + k, place + var("z"), value) for k, value in enumerate(values)]
         return For("z", var("limit"), var("padded"), tuple(stores), vector=True)
 
@@ -179,7 +185,7 @@ class _Forward(Attention):
             *self.finish(),
         )  # fmt: skip
         codes = [code, code, code, *([self.mask] if self.mask else [])]
-        name = "_".join(["attention", self.form, *(["causal"] if self.causal else []), *([f"mask_{self.mask}"] if self.mask else [])])
+        name = self.named("attention", self.form)
         stack = [Operand(code, count) for count in self.stack()]
         return Nest(name, (*operands(codes, [code, code]), *stack), forward_params(self.mask), rows(*body))
 
@@ -192,8 +198,8 @@ class _Forward(Attention):
         """Some strips of query rows meet the block of keys."""
         cut = self.cut
         visible = min_(var("some"), var("i0") + var("r0") + var("tall") - var("j0")) if self.causal else var("some")
-        pack = Pack(self.scores, ZERO, self.row, ONE, self.powers, ZERO, number(cut.keys * cut.pitch), var("tall"), self.whole(var("seen")),
-                    var("row_strips"), cut.height)  # fmt: skip
+        pack = Pack(self.scores, ZERO, self.row, ONE, self.powers, ZERO, number(cut.keys * cut.pitch),
+                    var("tall"), self.whole(var("seen")), var("row_strips"), cut.height)  # fmt: skip
         weigh = For("u", ZERO, idiv(var("seen") + number(DEPTH - 1), number(DEPTH)), (
             Local("k0", var("u") * number(DEPTH)),
             For("v", ZERO, var("row_strips"), (self.columns("c", var("value_width"), self.weigh()),)),
@@ -218,8 +224,8 @@ class _Forward(Attention):
         return (
             Local("deep", min_(number(SPAN), var("width") - start)),
             If(or_(eq(var("j"), ZERO), many), (
-                Pack(0, self.at("query", "h", var("i0") + var("r0")) + start, var("query.r"), ONE, self.queries, packed, apart,
-                     var("tall"), var("deep"), var("row_strips"), self.cut.height),
+                Pack(0, self.at("query", "h", var("i0") + var("r0")) + start, var("query.r"), ONE,
+                     self.queries, packed, apart, var("tall"), var("deep"), var("row_strips"), self.cut.height),
             )),
             If(or_(self.is_first(), many), (
                 Pack(1, self.at("key", "own", var("j0")) + start, var("key.r"), ONE, self.packed_keys, ZERO,
@@ -236,8 +242,11 @@ class _Forward(Attention):
 
     def softmax(self) -> tuple[Statement, ...]:
         """Rows of scores to powers, with what they mean for the rows' maxima and sums."""
-        code, r, w = self.code, var("r"), var("w")
-        low, zero = const(-math.inf, code), const(0, code)
+        return self.new_tops(), self.new_states(), self.powers_of_rows()
+
+    def new_tops(self) -> For:
+        """The maximum of every row of the block's scores."""
+        code, low = self.code, const(-math.inf, self.code)
         row, place = var("i0") + var("r0") + var("m"), var("m") * self.row
         value = self.score(place, row, var("top.j"), 3)
         # A mask has no more columns than there are keys: where there is one, those are seen first.
@@ -247,9 +256,13 @@ class _Forward(Attention):
         else:
             kept = [Local("x", value), Store(self.scores, place + var("top.j"), var("x", code))]
             top = [fold("top", var("limit"), low, var("x", code), kept, max_), hide]
-        tops = For("m", ZERO, var("tall"), (self.visible(row), *top, Store(self.newer, var("m"), var("top", code))))
-        state, late = var("r0") + w, gt(var("j"), ZERO)
-        newest, safe, shrink = var("newest", code), var("safe", code), var("shrink", code)
+        return For("m", ZERO, var("tall"), (self.visible(row), *top, Store(self.newer, var("m"), var("top", code))))
+
+    def new_states(self) -> If:
+        """What the maxima mean for sums of earlier blocks: these shrink. Rows that saw nothing yet count from 0."""
+        code, low, zero = self.code, const(-math.inf, self.code), const(0, self.code)
+        state, w, n = var("r0") + var("w"), var("w"), var("n")
+        newest, safe, shrink, start = (var(name, code) for name in ("newest", "safe", "shrink", "start"))
         rose = (
             Local("newest", max_(load(self.tops, state, code), load(self.newer, w, code))),
             Local("safe", expr.select(eq(newest, low), zero, newest)),
@@ -259,30 +272,32 @@ class _Forward(Attention):
             Store(self.tops, state, newest),
             Store(self.sums, state, load(self.sums, state, code) * shrink),
         )
-        first = load(self.newer, var("n"), code)
         begun = (
-            Local("start", first),
-            Store(self.tops, var("r0") + var("n"), var("start", code)),
-            Store(self.sums, var("r0") + var("n"), zero),
-            Store(self.newer, var("n"), expr.select(eq(var("start", code), low), zero, var("start", code))),
+            Local("start", load(self.newer, n, code)),
+            Store(self.tops, var("r0") + n, start),
+            Store(self.sums, var("r0") + n, zero),
+            Store(self.newer, n, expr.select(eq(start, low), zero, start)),
         )
-        states = If(late, (For("w", ZERO, var("tall"), rose),), (For("n", ZERO, var("tall"), begun, vector=True),))
-        place = r * self.row
-        again = load(self.scores, place + var("sum.j"), code)
-        again = again - var("base", code) if self.mask else expr.fma(again, var("factor", code), -var("base", code))
-        total = fold("sum", var("padded"), zero, var("e", code), [
-            Local("e", expr.call("exp_of_negative", again)), Store(self.scores, place + var("sum.j"), var("e", code)),
-        ], expr.add)  # fmt: skip
+        late = (For("w", ZERO, var("tall"), rose),)
+        return If(gt(var("j"), ZERO), late, (For("n", ZERO, var("tall"), begun, vector=True),))
+
+    def powers_of_rows(self) -> For:
+        """Scores to powers, which are summed; the result so far shrinks as the sums did."""
+        code, r, base = self.code, var("r"), var("base", self.code)
+        at = r * self.row + var("sum.j")
+        score = load(self.scores, at, code)
+        score = score - base if self.mask else expr.fma(score, var("factor", code), -base)
+        kept = [Local("e", expr.call("exp_of_negative", score)), Store(self.scores, at, var("e", code))]
+        total = fold("sum", var("padded"), const(0, code), var("e", code), kept, expr.add)
         out = self.at("out", "h", var("i0") + var("r0") + r) + var("o")
-        rescale = For("o", ZERO, var("value_width"), (
-            Store(self.out, out, load(self.out, out, code) * load(self.factors, r, code)),), vector=True)  # fmt: skip
-        powers = For("r", ZERO, var("tall"), (
+        smaller = Store(self.out, out, load(self.out, out, code) * load(self.factors, r, code))
+        shrinks = expr.and_(gt(var("j"), ZERO), ne(load(self.factors, r, code), const(1, code)))
+        return For("r", ZERO, var("tall"), (
             Local("base", load(self.newer, r, code)),
             total,
             Store(self.sums, var("r0") + r, load(self.sums, var("r0") + r, code) + var("sum", code)),
-            If(expr.and_(late, ne(load(self.factors, r, code), const(1, code))), (rescale,)),
+            If(shrinks, (For("o", ZERO, var("value_width"), (smaller,), vector=True),)),
         ))  # fmt: skip
-        return tops, states, powers
 
     def weigh(self) -> Multiply:
         """Powers times values, added to the result."""
@@ -291,8 +306,9 @@ class _Forward(Attention):
             self.powers, (var("v") * self.keys + var("k0")) * number(self.cut.pitch),
             2, self.at("value", "own", var("j0") + var("k0")) + first, var("value.r"),
             self.out, self.at("out", "h", var("i0") + var("r0") + r) + first, var("out.r"),
-            min_(self.height, var("tall") - r), min_(self.wide, var("value_width") - first), min_(number(DEPTH), var("seen") - var("k0")),
-            gt(var("j0") + var("k0"), ZERO), self.cut.height, self.cut.vectors,
+            min_(self.height, var("tall") - r), min_(self.wide, var("value_width") - first),
+            min_(number(DEPTH), var("seen") - var("k0")), gt(var("j0") + var("k0"), ZERO),
+            self.cut.height, self.cut.vectors,
         )  # fmt: skip
 
     def finish(self) -> tuple[Statement, ...]:
@@ -322,10 +338,12 @@ class _Rows(_Forward):
 
     def meet(self) -> tuple[Statement, ...]:
         code, k = self.code, var("k")
-        query, key = self.at("query", "h", var("i0")) + var("dot.j"), self.at("key", "own", var("j0") + k) + var("dot.j")
-        dot = fold("dot", var("width"), const(0, code), load(0, query, code) * load(1, key, code), [], expr.add)
+        query, key = self.at("query", "h", var("i0")), self.at("key", "own", var("j0") + k)
+        product = load(0, query + var("dot.j"), code) * load(1, key + var("dot.j"), code)
+        dot = fold("dot", var("width"), const(0, code), product, [], expr.add)
         out = self.at("out", "h", var("i0")) + var("c")
-        value = load(self.scores, var("weigh.j"), code) * load(2, self.at("value", "own", var("j0") + var("weigh.j")) + var("c"), code)
+        value_at = self.at("value", "own", var("j0") + var("weigh.j")) + var("c")
+        value = load(self.scores, var("weigh.j"), code) * load(2, value_at, code)
         total = fold("weigh", var("seen"), const(0, code), value, [], expr.add)
         earlier = expr.select(gt(var("j"), ZERO), load(self.out, out, code), const(0, code))
         return (
@@ -335,7 +353,9 @@ class _Rows(_Forward):
             self.padded(),
             For("k", ZERO, var("seen"), (dot, Store(self.scores, k, var("dot", code)))),
             *self.softmax(),
-            For("c", ZERO, var("value_width"), (total, Store(self.out, out, earlier + var("weigh", code))), vector=True),
+            For("c", ZERO, var("value_width"), (
+                total, Store(self.out, out, earlier + var("weigh", code)),
+            ), vector=True),
         )
 
 

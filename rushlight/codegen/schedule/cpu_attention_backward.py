@@ -1,11 +1,11 @@
 """CPU schedules of attention's gradients: weights made again block by block, and five products around them.
 
-Enters: an element type, whether attention is causal, the mask's type. Leaves: a nest over (batch, head of keys), for gradients
-of keys and values are sums over all queries that met them. A block of keys meets one block of queries after another: scores
-and slopes (gradient times values) are products of packed rows, a loop over their rows makes them weights and gradients of
-scores, and those times gradient, query and key are added to the three results. Weights of a block lie row by row, which is
-how the products over queries read them; for the product over keys they are packed. What products read where it lies has rows
-of whole vectors (callers copy others).
+Enters: an element type, whether attention is causal, the mask's type. Leaves: a nest over (batch, head of keys), for
+gradients of keys and values are sums over all queries that met them. A block of keys meets one block of queries after
+another: scores and slopes (gradient times values) are products of packed rows, a loop over their rows makes them
+weights and gradients of scores, and those times gradient, query and key are added to the three results. Weights of a
+block lie row by row, which is how the products over queries read them; for the product over keys they are packed.
+What products read where it lies has rows of whole vectors (callers copy others).
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ class _Backward(Attention):
         super().__init__(code, causal, mask, bits)
         self.d_query = 7 if mask else 6
         self.d_key, self.d_value = self.d_query + 1, self.d_query + 2
-        self.scores, self.slopes, self.queries, self.gradients, self.packed_keys, self.packed_values, self.packed = range(
-            self.d_query + 3, self.d_query + 10
-        )
-        # Elements between rows of scores. Products read them down the rows: these do not fall into the same sets of a cache.
+        own = self.d_query + 3                           # the kernel's own memory
+        self.scores, self.slopes, self.queries, self.gradients = range(own, own + 4)
+        self.packed_keys, self.packed_values, self.packed = range(own + 4, own + 7)
+        # Elements between rows of scores. Products read them down the rows, which must not share the sets of a cache.
         self.pitch = self.cut.keys + self.cut.lanes
         self.row = number(self.pitch)
         self.block = number(GROUP * self.cut.height)
@@ -63,7 +63,9 @@ class _Backward(Attention):
                 self.cleared("d_key", self.d_key, "width", "y"),
                 self.cleared("d_value", self.d_value, "value_width", "x"),
                 If(expr.eq(var("width.n"), ONE), (self.pack_keys("key", 2, self.packed_keys, ZERO, var("width")),)),
-                If(expr.eq(var("value_width.n"), ONE), (self.pack_keys("value", 3, self.packed_values, ZERO, var("value_width")),)),
+                If(expr.eq(var("value_width.n"), ONE), (
+                    self.pack_keys("value", 3, self.packed_values, ZERO, var("value_width")),
+                )),
                 For("g", ZERO, var("group"), (
                     Local("h", var("own") * var("group") + var("g")),
                     For("q", ZERO, idiv(var("length") + self.block - ONE, self.block), self.meet()),
@@ -71,7 +73,7 @@ class _Backward(Attention):
             )),
         )  # fmt: skip
         codes = [code] * 6 + ([self.mask] if self.mask else [])
-        name = "_".join(["attention_backward", *(["causal"] if self.causal else []), *([f"mask_{self.mask}"] if self.mask else [])])
+        name = self.named("attention_backward")
         own = [Operand(code, count) for count in stack]
         return Nest(name, (*operands(codes, [code] * 3), *own), backward_params(self.mask), rows(*body))
 
@@ -86,8 +88,9 @@ class _Backward(Attention):
 
     def pack_keys(self, name: str, operand: int, target: int, start: Value, deep: Value) -> Pack:
         """The block's rows of keys or values, as columns of a product: elements from `start` on."""
-        return Pack(operand, self.at(name, "own", var("j0")) + start, var(f"{name}.r"), ONE, target, ZERO, deep * self.wide,
-                    var("some"), deep, self.strips(var("some")), self.cut.width)  # fmt: skip
+        return Pack(operand, self.at(name, "own", var("j0")) + start, var(f"{name}.r"), ONE,
+                    target, ZERO, deep * self.wide, var("some"), deep,
+                    self.strips(var("some")), self.cut.width)  # fmt: skip
 
     def meet(self) -> tuple[Statement, ...]:
         """A block of queries meets the block of keys."""
@@ -95,7 +98,9 @@ class _Backward(Attention):
         work = (
             self.padded(),
             self.products("s", "query", 1, self.queries, "width", ("key", 2, self.packed_keys), self.scores),
-            self.products("o", "gradient", 0, self.gradients, "value_width", ("value", 3, self.packed_values), self.slopes),
+            self.products(
+                "o", "gradient", 0, self.gradients, "value_width", ("value", 3, self.packed_values), self.slopes
+            ),
             For("r", ZERO, var("tall"), self.weights()),
             self.down("v", self.scores, "gradient", 0, "d_value", self.d_value, "value_width"),
             self.down("k", self.slopes, "query", 1, "d_key", self.d_key, "width"),
@@ -109,15 +114,18 @@ class _Backward(Attention):
             *((If(gt(var("seen"), ZERO), work),) if self.causal else work),
         )
 
-    def products(self, prefix: str, name: str, operand: int, packed: int, width: str, keys: tuple[str, int, int], target: int) -> For:
+    def products(
+        self, prefix: str, name: str, operand: int, packed: int, width: str, keys: tuple[str, int, int], target: int
+    ) -> For:
         """Rows of the block of queries times all keys (or values) of the block, some elements of a head at a time."""
         key, key_operand, packed_keys = keys
         apart = number(SPAN * self.cut.pitch)
         start, deep, s, t = var("start"), var("deep"), var(f"{prefix}.s"), var(f"{prefix}.t")
         tile = Multiply(
-            packed, s * apart, packed_keys, t * deep * self.wide, self.wide, target, s * self.height * self.row + t * self.wide, self.row,
-            min_(self.height, var("tall") - s * self.height), self.wide, deep, ne(start, ZERO), self.cut.height, self.cut.vectors,
-            self.packed_pitch,
+            packed, s * apart, packed_keys, t * deep * self.wide, self.wide,
+            target, s * self.height * self.row + t * self.wide, self.row,
+            min_(self.height, var("tall") - s * self.height), self.wide, deep, ne(start, ZERO),
+            self.cut.height, self.cut.vectors, self.packed_pitch,
         )  # fmt: skip
         return For(f"{prefix}.slice", ZERO, var(f"{width}.n"), (
             Local("start", var(f"{prefix}.slice") * number(SPAN)),
@@ -162,8 +170,8 @@ class _Backward(Attention):
         tile = Multiply(
             a, first, operand, self.at(name, "h", var("i0")) + column, var(f"{name}.r"),
             target, self.at(made, "own", var("j0") + first) + column, var(f"{made}.r"),
-            min_(self.height, var("seen") - first), min_(self.wide, var(width) - column), var("tall"), const(True, "b1"),
-            self.cut.height, self.cut.vectors, self.row,
+            min_(self.height, var("seen") - first), min_(self.wide, var(width) - column), var("tall"),
+            const(True, "b1"), self.cut.height, self.cut.vectors, self.row,
         )  # fmt: skip
         strips = idiv(var("seen") + self.height - ONE, self.height)
         return For(s.attr, ZERO, strips, (self.columns(c.attr, var(width), tile),))
@@ -174,13 +182,14 @@ class _Backward(Attention):
         s, c, k0 = var("a.s"), var("a.c"), var("k0")
         first, column = s * self.height, c * self.wide
         tile = Multiply(
-            self.packed, (s * self.keys + k0) * number(cut.pitch), 2, self.at("key", "own", var("j0") + k0) + column, var("key.r"),
+            self.packed, (s * self.keys + k0) * number(cut.pitch),
+            2, self.at("key", "own", var("j0") + k0) + column, var("key.r"),
             self.d_query, self.at("d_query", "h", var("i0") + first) + column, var("d_query.r"),
-            min_(self.height, var("tall") - first), min_(self.wide, var("width") - column), min_(number(DEPTH), var("seen") - k0),
-            gt(var("j0") + k0, ZERO), cut.height, cut.vectors, self.packed_pitch,
+            min_(self.height, var("tall") - first), min_(self.wide, var("width") - column),
+            min_(number(DEPTH), var("seen") - k0), gt(var("j0") + k0, ZERO), cut.height, cut.vectors, self.packed_pitch,
         )  # fmt: skip
-        pack = Pack(self.slopes, ZERO, self.row, ONE, self.packed, ZERO, number(cut.keys * cut.pitch), var("tall"), self.whole(var("seen")),
-                    var("row_strips"), cut.height)  # fmt: skip
+        pack = Pack(self.slopes, ZERO, self.row, ONE, self.packed, ZERO, number(cut.keys * cut.pitch),
+                    var("tall"), self.whole(var("seen")), var("row_strips"), cut.height)  # fmt: skip
         return pack, For("a.k", ZERO, idiv(var("seen") + number(DEPTH - 1), number(DEPTH)), (
             Local("k0", var("a.k") * number(DEPTH)),
             For(s.attr, ZERO, var("row_strips"), (self.columns(c.attr, var("width"), tile),)),
