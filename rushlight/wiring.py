@@ -16,6 +16,8 @@ late.provide({
     "is_compiling": "compiler:is_compiling",                         # what libraries ask of _utils
     "compile": "_dynamo.eval_frame:compile",                         # Module.compile
     "compile_callable": "aot.backends:compile_callable",             # what compile() does with a function
+    "forget what is compiled": "aot.backends:reset",
+    "inductor settings": "inductor.settings",                        # compile(options=...)
     "compile_graph": "inductor.compile_fx:compile_graph",            # the backend "inductor"
     "ops of nn.functional": "nn.functional",                         # ops are pickled by the public name that they have there
     "ops of special": "special",

@@ -1,7 +1,7 @@
 """rushlight._dynamo: the names programs take from PyTorch's graph capture.
 
-There is no capture yet: functions given to `compile` run as Python (see `eval_frame`), so marks such as `mark_dynamic` or `disable` change
-nothing and are kept as marks. What would have to show a captured graph (`explain`, `export`) raises NotImplementedError.
+Programs are captured by tracing (see `eval_frame`), not from bytecode: there are no graph breaks, and marks such as `mark_dynamic` or `disable`
+change nothing and are kept as marks. What would have to show graphs and breaks between them (`explain`, `export`) raises NotImplementedError.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ..base import late
 from . import config, exc, external_utils
 from .backends import list_backends, lookup_backend, register_backend
 from .decorators import (
@@ -42,11 +43,12 @@ __all__ = [
     "skip_frame", "substitute_in_graph",
 ]  # fmt: skip
 
-_NO_CAPTURE = "graph capture (Dynamo) is not written yet; functions given to compile() run as Python"
+_NO_CAPTURE = "capture of bytecode (Dynamo) is not written yet; compile() traces functions"
 
 
 def reset() -> None:
-    """Forget everything compiled: nothing is."""
+    """Forget everything compiled."""
+    late.provided("forget what is compiled")()
 
 
 reset_code_caches = reset

@@ -1,4 +1,8 @@
-"""Settings of graph capture. They are kept for the programs that set them; nothing is captured yet, so none has an effect."""
+"""Settings of graph capture.
+
+`disable` and `accumulated_recompile_limit` are followed. The others are of the capture of bytecode, which is not written yet: they are kept for the
+programs that set them.
+"""
 
 from __future__ import annotations
 

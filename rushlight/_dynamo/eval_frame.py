@@ -57,7 +57,9 @@ def compile(model: Callable | None = None, *, fullgraph: bool = False, dynamic: 
     chosen = backends.lookup(_state["backend"] if backend is None else backend)
     if disable:
         chosen = "eager"
-    choices = {"backend": chosen, "fullgraph": fullgraph and not disable, "dynamic": dynamic, "options": options or mode}
+    if shapes_spec is not None:
+        raise NotImplementedError("compile: shapes_spec is not supported. dynamic=True captures sizes as symbols.")
+    choices = {"backend": chosen, "fullgraph": fullgraph and not disable, "dynamic": dynamic, "options": options, "limit": recompile_limit}
     return OptimizedModule(model, choices) if isinstance(model, Module) else _wrapped(model, choices)
 
 

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Callable, Iterable
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from types import MethodType
 from typing import Any
 
@@ -22,7 +24,7 @@ from ..fx.graph_module import GraphModule
 from ..nn import Module
 from .compile_graph import AotConfig, compile_captured
 from .min_cut import min_cut_rematerialization_partition
-from .refused import NotCaptured
+from .refused import NotCaptured, TooOften
 from .specialized import Specialized, is_traced_elsewhere
 
 
@@ -32,18 +34,37 @@ def run_graph(gm: GraphModule, example_inputs: list[Any]) -> Callable:
     return gm.forward
 
 
-def run_inductor(gm: GraphModule, example_inputs: list[Any]) -> Callable:
+def run_inductor(gm: GraphModule, example_inputs: list[Any], options: Mapping[str, Any] | None = None) -> Callable:
     """The graph as native code, where there is an inductor; else op by op."""
     compile_graph = inductor_entry()
     if compile_graph is None:
         return run_graph(gm, example_inputs)
-    made = compile_graph(gm, example_inputs)
+    with inductor_options(options or {}):
+        made = compile_graph(gm, example_inputs)
 
     def call(args: list[Any]) -> Any:
         return made(args)
 
     call._boxed_call = True  # type: ignore[attr-defined]
     return call
+
+
+@contextmanager
+def inductor_options(options: Mapping[str, Any]) -> Iterator[None]:
+    """Settings of the inductor for one compilation. Refuses names it does not have."""
+    settings_of = late.provided("inductor settings") if options else None
+    unknown = next((name for name in options if not hasattr(settings_of, name)), None)
+    if unknown is not None:
+        known = sorted(name for name in vars(settings_of) if not name.startswith("_"))
+        raise RuntimeError(f"compile: unexpected option {unknown!r}; the inductor has {', '.join(known)}.")
+    before = {name: getattr(settings_of, name) for name in options}
+    for name, value in options.items():
+        setattr(settings_of, name, value)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            setattr(settings_of, name, value)
 
 
 @functools.cache
@@ -60,10 +81,14 @@ def config_of(backend: str | Callable, options: Any) -> AotConfig:
     given = getattr(backend, "aot_config", None)
     if given is not None:
         return given
+    if options and backend != "inductor":
+        raise RuntimeError(f"compile: options are for the backend 'inductor', got some for {getattr(backend, '__name__', backend)!r}.")
     if callable(backend):
         return AotConfig(functools.partial(_ask, backend), run_graph)
     if backend == "inductor":
-        return AotConfig(run_inductor, run_inductor, partition=min_cut_rematerialization_partition)
+        with inductor_options(options or {}):     # refuses unknown ones now
+            compiler = functools.partial(run_inductor, options=options)
+        return AotConfig(compiler, compiler, partition=min_cut_rematerialization_partition)
     if backend == "aot_eager_decomp_partition":
         return AotConfig(run_graph, run_graph, partition=min_cut_rematerialization_partition, decompositions=core_aten_decompositions())
     return AotConfig(run_graph, run_graph)
@@ -81,15 +106,29 @@ def _ask(backend: Callable, gm: GraphModule, example_inputs: list[Any]) -> Calla
     return made
 
 
-def compile_callable(function: Callable, modules: Iterable[Module], backend: str | Callable, *, fullgraph: bool, dynamic: bool | None, options: Any = None) -> Callable:
-    """`function` compiled; `modules` are those it is a method of."""
+def compile_callable(function: Callable, modules: Iterable[Module], backend: str | Callable, *, fullgraph: bool, dynamic: bool | None, options: Any = None,
+                     limit: int | None = None) -> Callable:  # fmt: skip
+    """`function` compiled; `modules` are those it is a method of. `limit` is how often it may be captured."""
     if backend in ("eager", "eager_noexcept") and not fullgraph:
         return function
     config = config_of(backend, options)
     is_checked = backend in ("eager", "eager_noexcept")
     compiled = Specialized(function, [*modules, *modules_of(function)], lambda captured: compile_captured(captured, config), decompositions=config.decompositions,
                            dynamic=bool(dynamic) and backend != "inductor")  # fmt: skip - the inductor's plans are for sizes that are numbers
-    return Attempted(function, compiled, fullgraph, is_checked)
+    compiled.limit = settings.accumulated_recompile_limit if limit is None else limit
+    made = Attempted(function, compiled, fullgraph, is_checked)
+    _compiled.add(made)
+    return made
+
+
+_compiled: weakref.WeakSet[Attempted] = weakref.WeakSet()
+
+
+def reset() -> None:
+    """Forget everything that was compiled."""
+    for made in list(_compiled):
+        made.compiled.reset()
+        made.is_given_up = False
 
 
 class Attempted:
@@ -97,7 +136,7 @@ class Attempted:
 
     def __init__(self, function: Callable, compiled: Specialized, fullgraph: bool, runs_as_it_is: bool) -> None:
         self.function, self.compiled, self.fullgraph, self.runs_as_it_is = function, compiled, fullgraph, runs_as_it_is
-        self.is_given_up = False
+        self.is_given_up = self.is_said = False
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.is_given_up or decorators.stance == "force_eager" or settings.disable or is_traced_elsewhere():
@@ -105,13 +144,25 @@ class Attempted:
         compiled = self.compiled
         try:
             call, entry = compiled.prepare(args, kwargs)
+        except TooOften as error:
+            if self.fullgraph:
+                raise exc.FailOnRecompileLimitHit(str(error)) from error
+            self.warn(error)
+            return self.function(*args, **kwargs)
         except NotCaptured as error:
             if self.fullgraph:
                 raise exc.Unsupported(str(error)) from error
             self.is_given_up = True
-            warnings.warn(f"{error} It runs uncompiled.", stacklevel=3)
+            self.warn(error)
             return self.function(*args, **kwargs)
         return self.function(*args, **kwargs) if self.runs_as_it_is else call.run(entry)
+
+
+    def warn(self, error: Exception) -> None:
+        """Say once why it does not run compiled."""
+        if not self.is_said:
+            self.is_said = True
+            warnings.warn(f"{error} It runs uncompiled.", stacklevel=4)
 
 
 def modules_of(function: Callable) -> list[Module]:

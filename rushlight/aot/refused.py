@@ -16,6 +16,10 @@ class NotCaptured(RuntimeError):
     """The program does something while it runs that a graph cannot hold."""
 
 
+class TooOften(NotCaptured):
+    """A function was captured as often as it may be."""
+
+
 def user_line(trace: TracebackType | None) -> str:
     """`file:line: text` of the innermost frame that is not this package's; empty if there is none."""
     found = None

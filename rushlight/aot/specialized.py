@@ -25,7 +25,7 @@ from ..op import levels
 from ..utils import _pytree as pytree
 from .capture import Captured, capture
 from .module_state import ModuleState
-from .refused import NotCaptured
+from .refused import NotCaptured, TooOften
 from .runtime import CompiledRegion
 
 _PLAIN = (Tensor, Parameter, Buffer)
@@ -63,6 +63,8 @@ class Specialized:
         self.function, self.modules, self.compile_region = function, tuple(dict.fromkeys(modules)), compile_region
         self.decompositions, self.dynamic = decompositions, dynamic
         self.cache: dict[Any, Entry] = {}
+        self.limit: int | None = None      # how often it may be captured
+        self.captures = 0
         self.by_rank: dict[Any, list[Entry]] = {}     # with symbolic sizes: entries that may serve other sizes
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -91,6 +93,10 @@ class Specialized:
 
     def compile(self, call: _Call) -> Entry:
         """Capture and compile for the arguments of a call."""
+        if self.limit is not None and self.captures >= self.limit:
+            raise TooOften(f"compile: the function was captured {self.captures} times, each for other arguments, and that is the limit "
+                           "(recompile_limit). dynamic=True captures sizes as symbols.")  # fmt: skip
+        self.captures += 1
         specs: list[Any] = []
         state, places, leaves, in_spec = call.opened()
 
@@ -117,6 +123,7 @@ class Specialized:
         """Forget what was compiled."""
         self.cache.clear()
         self.by_rank.clear()
+        self.captures = 0
 
 
 def _layouts(tensors: list[Tensor]) -> Any:

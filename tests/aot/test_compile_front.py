@@ -221,3 +221,31 @@ def test_tensor_subclasses_run_as_they_are() -> None:
         rl.compile(lambda x: x + 1, fullgraph=True)(x)
     with pytest.warns(UserWarning, match="uncompiled"):
         assert type(rl.compile(lambda x: x + 1)(x)) is Loud
+
+
+def test_captured_as_often_as_allowed() -> None:
+    backend = Counting()
+    f = rl.compile(lambda x: x * 2, backend=backend, recompile_limit=2)
+    f(rl.ones(1)), f(rl.ones(2))
+    with pytest.warns(UserWarning, match="recompile_limit"):
+        assert f(rl.ones(3)).tolist() == [2.0] * 3
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        f(rl.ones(4)), f(rl.ones(1))
+    assert len(backend.graphs) == 2
+    strict = rl.compile(lambda x: x * 2, backend=backend, recompile_limit=1, fullgraph=True)
+    strict(rl.ones(1))
+    with pytest.raises(exc.FailOnRecompileLimitHit):
+        strict(rl.ones(2))
+    rl.compiler.reset()
+    assert strict(rl.ones(2)).tolist() == [2.0, 2.0] and len(backend.graphs) == 4
+
+
+def test_options_that_nobody_has_are_refused() -> None:
+    with pytest.raises(RuntimeError, match="no_such_option"):
+        rl.compile(lambda x: x, backend="inductor", options={"no_such_option": 1})(rl.ones(1))
+    with pytest.raises(RuntimeError, match="for the backend 'inductor'"):
+        rl.compile(lambda x: x, backend="aot_eager", options={"prepare_weights": False})(rl.ones(1))
+    with pytest.raises(NotImplementedError, match="shapes_spec"):
+        rl.compile(lambda x: x, shapes_spec={})
+    assert rl.compile(lambda x: x + 1, backend="inductor", options={"prepare_weights": False})(rl.ones(1)).item() == 2

@@ -11,7 +11,12 @@ import pytest
 import rushlight as rl
 import rushlight.nn.functional as F
 from rushlight import nn
-from rushlight._decomp import core_aten_decompositions, get_decompositions, register_decomposition, remove_decompositions
+from rushlight._decomp import (
+    core_aten_decompositions,
+    get_decompositions,
+    register_decomposition,
+    remove_decompositions,
+)
 from rushlight._functorch import config
 from rushlight.aot.capture import Captured, capture
 from rushlight.aot.compile_graph import AotConfig, compile_captured
