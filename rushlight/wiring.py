@@ -17,6 +17,7 @@ late.provide({
     "compile": "_dynamo.eval_frame:compile",                         # Module.compile
     "compile_callable": "aot.backends:compile_callable",             # what compile() does with a function
     "forget what is compiled": "aot.backends:reset",
+    "functorch settings": "_functorch.config",                       # the memory budget of the min-cut partition
     "inductor settings": "inductor.settings",                        # compile(options=...)
     "compile_graph": "inductor.compile_fx:compile_graph",            # the backend "inductor"
     "ops of nn.functional": "nn.functional",                         # ops are pickled by the public name that they have there

@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import warnings
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import MethodType
 from typing import Any
@@ -24,6 +24,7 @@ from ..fx.graph_module import GraphModule
 from ..nn import Module
 from .compile_graph import AotConfig, compile_captured
 from .min_cut import min_cut_rematerialization_partition
+from .partition import Partition
 from .refused import NotCaptured, TooOften
 from .specialized import Specialized, is_traced_elsewhere
 
@@ -88,10 +89,16 @@ def config_of(backend: str | Callable, options: Any) -> AotConfig:
     if backend == "inductor":
         with inductor_options(options or {}):     # refuses unknown ones now
             compiler = functools.partial(run_inductor, options=options)
-        return AotConfig(compiler, compiler, partition=min_cut_rematerialization_partition)
+        return AotConfig(compiler, compiler, partition=within_budget)
     if backend == "aot_eager_decomp_partition":
-        return AotConfig(run_graph, run_graph, partition=min_cut_rematerialization_partition, decompositions=core_aten_decompositions())
+        return AotConfig(run_graph, run_graph, partition=within_budget, decompositions=core_aten_decompositions())
     return AotConfig(run_graph, run_graph)
+
+
+def within_budget(joint: GraphModule, num_results: int, overwritten: Sequence[int] = ()) -> Partition:
+    """The min-cut partition, with the memory budget that is set (`_functorch.config.activation_memory_budget`)."""
+    budget = late.provided("functorch settings").activation_memory_budget
+    return min_cut_rematerialization_partition(joint, num_results, overwritten, memory_budget=budget)
 
 
 def _ask(backend: Callable, gm: GraphModule, example_inputs: list[Any]) -> Callable:

@@ -153,6 +153,11 @@ def test_memory_budget_is_a_setting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(config, "activation_memory_budget", 0.0)
     forward, _ = fc.min_cut_rematerialization_partition(it.graph, (), num_fwd_outputs=1)
     assert [n.op for n in forward.graph.output_node().args[0][1:]] == ["placeholder", "placeholder"]
+    kept: list[int] = []
+    run = rl.compile(chain, fullgraph=True, backend="aot_eager_decomp_partition")
+    with rl.autograd.graph.saved_tensors_hooks(lambda t: (kept.append(t.data_ptr()), t)[1], lambda t: t):
+        run(x, w)
+    assert set(kept) == {x.data_ptr(), w.data_ptr()}
 
 
 def test_aot_module_and_simplified() -> None:
