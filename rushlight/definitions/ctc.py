@@ -18,6 +18,7 @@ from ..loops.nest import For, Local, Nest, Store, operands, rows
 from ..op import Composite, OpDefinition, find_op
 from ..op.batching import expanded, wrapped
 from ..op.definition import KIND_PLANNED
+from ..op.levels import shape_is_enough
 from ..op.pointwise import compile_for, scalars
 from ..op.reduction import as_step
 from .loss import check_reduction, reduced
@@ -118,7 +119,8 @@ def counted(count: int, like: Any) -> Any:
 
 def as_matrix(targets: Any, target_lengths: Any, items: int, blank: int) -> Any:
     """Labels as int64 [N, S], blank beyond each item's length."""
-    is_meta = targets.is_meta
+    # Labels one behind the other are as wide as the longest of them: only elements tell.
+    is_meta = targets.is_meta if targets.ndim == 2 else shape_is_enough("ctc_loss", targets)
     longest = 0 if is_meta or not items else int(target_lengths.max().item())
     place = counted(targets.shape[1] if targets.ndim == 2 else longest, targets)
     inside = place < target_lengths.unsqueeze(1)

@@ -1,0 +1,92 @@
+"""PyTorch's op records as graphs of one op (and of its derivative), compiled: equal to eager mode in values, types and shapes."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("expecttest", reason="PyTorch's op records need it")
+
+import rushlight as rl  # noqa: E402
+from rushlight.fake import DataDependentOutputException  # noqa: E402
+from rushlight.fx.experimental.proxy_tensor import make_fx  # noqa: E402
+from rushlight.inductor import compile_graph  # noqa: E402
+from tests.fake.symbolic_calls import leaves, mapped  # noqa: E402
+from tests.parity.checks import NotApplicable, Pair, main_dtype, spread  # noqa: E402
+from tests.parity.convert import thing  # noqa: E402
+from tests.parity.records import RECORDS  # noqa: E402
+
+# What a graph of one op cannot show, and why.
+APART = {
+    **dict.fromkeys(["cauchy", "exponential", "geometric", "log_normal", "normal.in_place", "uniform", "bernoulli", "svd_lowrank", "pca_lowrank"],
+                    "its record seeds the generator while it is traced"),
+    "histogramdd": "its bins are tuples of tensors that a graph lists otherwise",
+    "linalg.lu": "its result's class is called by the graph",
+    "to": "moves from the device that the comparison runs on",
+}  # fmt: skip
+RANDOM = ("dropout", "rrelu", "multi_head_attention", "randn", "rand")
+SERVED = [
+    name for name in RECORDS
+    if name not in APART and not name.startswith(("sparse.", "jiterator", "nn.functional.max_unpool")) and not any(word in name for word in RANDOM)
+]  # fmt: skip
+
+
+def traced(fn: Any, tree: Any, with_gradients: bool) -> Any:
+    """The record's call as a function of its tensors."""
+
+    def run(*tensors: Any) -> list[Any]:
+        left = iter(tensors)
+        args = mapped(lambda t: next(left), tree)
+        outs = [o for o in leaves(fn(args[0], *args[1], **args[2])) if isinstance(o, rl.Tensor)]
+        wanted = [o for o in outs if o.requires_grad and o.is_floating_point()] if with_gradients else []
+        inputs = [t for t in tensors if t.requires_grad]
+        grads = rl.autograd.grad([o.sum() for o in wanted], inputs, allow_unused=True) if wanted and inputs else ()
+        return outs + [g for g in grads if g is not None]
+
+    return run
+
+
+def check_record(name: str, with_gradients: bool) -> int:
+    """How many of the record's calls could be captured; each must agree."""
+    record, count = RECORDS[name], 0
+    torch.manual_seed(5)
+    try:
+        fn = Pair(record.op).ours
+        samples = spread(record.sample_inputs("cpu", main_dtype(record), requires_grad=with_gradients), 2)
+    except (NotApplicable, AttributeError, ValueError):
+        return 0
+    for sample in samples:
+        tree: Any = thing((sample.input, list(sample.args), dict(sample.kwargs)), {})
+        tensors = [t for t in leaves(tree) if isinstance(t, rl.Tensor)]
+        if not tensors or any(t.layout is not rl.strided for t in tensors):
+            continue
+        run = traced(fn, tree, with_gradients)
+        try:
+            expected = [t.detach() for t in run(*tensors)]
+            graph = make_fx(run, tracing_mode="fake")(*tensors)
+        except (DataDependentOutputException, NotImplementedError, RuntimeError, TypeError):
+            continue          # elements decide, or the record's arguments are refused in eager mode too
+        got = compile_graph(graph, tensors)(tensors)
+        assert [(t.shape, t.dtype) for t in got] == [(t.shape, t.dtype) for t in expected]
+        for a, b in zip(got, expected, strict=True):
+            assert rl.allclose(a.resolve_conj().to(rl.complex128), b.resolve_conj().to(rl.complex128), rtol=1e-4, atol=1e-5, equal_nan=True), name
+        count += 1
+    return count
+
+
+@pytest.mark.parametrize("name", SERVED[::15])
+def test_record(name: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        check_record(name, with_gradients=False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("with_gradients", [False, True])
+def test_all_records(with_gradients: bool) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert sum([check_record(name, with_gradients) for name in SERVED]) > 1000
