@@ -442,6 +442,41 @@ PyObject* py_empty_unit_cache(PyObject*, PyObject* device) {
   return s ? none_if(device_empty_cache(s->unit)) : nullptr;
 }
 
+// Whether a kernel may write through a tensor as it lies: nobody intercepts it, and all its elements are a run of memory.
+bool is_plain_run(const Tensor* t, Device device) { return !(t->keys & ~tls.excluded) && t->device == device && t->contiguous() && t->storage->data && !(t->flags & kInference); }
+
+// update_elements(kernel, tensors, written, params): a device's kernel over the elements of tensors of one shape, side by side, of which the numbers in
+// `written` are written to. False, and nothing done, where they are not plain runs of memory on one device.
+PyObject* py_update_elements(PyObject*, PyObject* args) {
+  PyObject *kernel, *given, *written, *numbers;
+  if (!PyArg_ParseTuple(args, "OO!O!O!", &kernel, &PyTuple_Type, &given, &PyTuple_Type, &written, &PyTuple_Type, &numbers)) return nullptr;
+  constexpr int kMost = 16;
+  int n = static_cast<int>(PyTuple_GET_SIZE(given)), m = static_cast<int>(PyTuple_GET_SIZE(numbers));
+  bool plain = n > 0 && n <= kMost && m <= kMost && !(tls.keys & ~tls.excluded & ~static_cast<uint32_t>(kKeyAutocast));
+  Tensor* tensors[kMost];
+  for (int i = 0; plain && i < n; i++) {
+    PyObject* o = PyTuple_GET_ITEM(given, i);
+    if (!is_tensor(o)) return PyErr_SetString(PyExc_TypeError, "update_elements: expected tensors"), nullptr;
+    tensors[i] = as_tensor(o);
+    plain = is_plain_run(tensors[i], tensors[0]->device) && tensors[i]->numel == tensors[0]->numel;
+  }
+  if (!plain || !is_plugged(tensors[0]->device)) Py_RETURN_FALSE;
+  void* operands[kMost];
+  int32_t constant_bytes[kMost] = {};
+  int64_t params[kMost];
+  for (int i = 0; i < n; i++) operands[i] = tensors[i]->data();
+  for (int i = 0; i < m; i++) params[i] = PyLong_AsLongLong(PyTuple_GET_ITEM(numbers, i));
+  Stream* stream = PyErr_Occurred() ? nullptr : current_stream(tensors[0]->device);
+  if (!stream) return nullptr;
+  RushlightLaunch launch{nullptr, n, m, operands, constant_bytes, params, 0, tensors[0]->numel, -1, 0, nullptr, nullptr};
+  if (!stream_launch(stream, kernel, launch)) return nullptr;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(written); i++) {
+    long which = PyLong_AsLong(PyTuple_GET_ITEM(written, i));
+    if (which >= 0 && which < n) tensor_bump(tensors[which]);
+  }
+  return PyErr_Occurred() ? nullptr : Py_NewRef(Py_True);
+}
+
 // kernel_handle(loaded): what Device.load returned, as plans keep it. A native device's kernels are ints, which in a plan would
 // be functions of the host.
 PyObject* py_kernel_handle(PyObject*, PyObject* loaded) {
@@ -452,6 +487,7 @@ PyObject* py_kernel_handle(PyObject*, PyObject* loaded) {
 }
 
 PyMethodDef functions[] = {
+    {"update_elements", guarded<py_update_elements>, METH_VARARGS, "update_elements(kernel, tensors, written, params): a device's kernel over tensors' elements; False where that does not reach"},
     {"kernel_handle", guarded<py_kernel_handle>, METH_O, "what Device.load returned, as plans keep it"},
     {"move_bytes", guarded<move_bytes>, METH_VARARGS, "move_bytes(target, source): the bytes of a contiguous tensor to another device; False where that takes a detour"},
     {"new_stream", guarded<py_new_stream>, METH_VARARGS, "new_stream(device, priority): the number of a stream"},

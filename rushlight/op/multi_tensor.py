@@ -9,13 +9,15 @@ Kernels take the tensors in order, then one array of numbers, and run over a ran
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import struct
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import _C, codegen
-from ..loops.expr import Value, const, load, var
+from ..loops.expr import Value, bitcast, const, load, var
 from ..loops.nest import Local, Nest, Operand, Store, rows
 from ..loops.vocabulary import Scalars
+from .pack import compile_for
 
 AHEAD = 512   # bytes; where tensors lie at unlucky distances, AdamW took 1.40 ns an element without and takes 1.22 (Neoverse N1)
 FLOATS = ("f16", "bf16", "f32", "f64")
@@ -32,6 +34,44 @@ def update_nest(name: str, codes: list[str], compute: str, num_numbers: int, bod
     made = body(s, [var(f"x{k}", compute) for k in range(len(codes))], numbers)
     writes = [w for k in sorted(made, reverse=True) for w in (Local(f"y{k}", made[k]), Store(k, at, s.cast(var(f"y{k}", compute), codes[k])))]
     return Nest(name, tuple(Operand(code) for code in (*codes, compute)), (), rows(*reads, *writes, vector=True, ahead=AHEAD))
+
+
+def device_nest(name: str, codes: list[str], compute: str, num_numbers: int, body: Body) -> Nest:
+    """The same for a plugged-in device: the numbers are parameters, by their bits."""
+    s, at = Scalars(), var("i")
+    params = tuple([f"n{k}" for k in range(num_numbers)])
+    numbers = [s.cast(bitcast(var(name), "f64"), compute) for name in params]
+    reads = [Local(f"x{k}", s.cast(load(k, at, code), compute)) for k, code in enumerate(codes)]
+    made = body(s, [var(f"x{k}", compute) for k in range(len(codes))], numbers)
+    values = [Local(f"y{k}", made[k]) for k in sorted(made)]
+    writes = [Store(k, at, s.cast(var(f"y{k}", compute), codes[k])) for k in sorted(made)]
+    return Nest(name, tuple(Operand(code) for code in codes), params, rows(*reads, *values, *writes, vector=True))
+
+
+class DeviceUpdate:
+    """An update rule on plugged-in devices: a launch for each parameter."""
+
+    def __init__(self, name: str, num_numbers: int, body: Body) -> None:
+        self.name, self.num_numbers, self.body = name, num_numbers, body
+        self.kernels: dict[tuple, Any] = {}      # by device and element types; None where there is none
+
+    def __call__(self, tensors: tuple, numbers: Sequence[Any]) -> bool:
+        """Update parameter, gradient and state with the step's numbers; False, and nothing done, where that does not reach."""
+        device, codes = tensors[0].device, tuple([t.dtype.code for t in tensors])
+        key = (device.type, codes)
+        if key not in self.kernels:
+            self.kernels[key] = self.load(device, codes)
+        kernel = self.kernels[key]
+        if kernel is None or not all(isinstance(n, (int, float)) for n in numbers):
+            return False
+        return _C.update_elements(kernel[0], tensors, kernel[1], struct.unpack(f"{len(numbers)}q", struct.pack(f"{len(numbers)}d", *numbers)))
+
+    def load(self, device: Any, codes: tuple[str, ...]) -> Any:
+        if device.type in ("cpu", "meta") or any(code not in FLOATS for code in codes):
+            return None
+        nest = device_nest(self.name, list(codes), "f64" if "f64" in codes else "f32", self.num_numbers, self.body)
+        written = tuple(sorted({s.operand for s in nest.loop.body if isinstance(s, Store)}))
+        return compile_for(device, nest), written
 
 
 def multi_tensor_update(name: str, tensor_keys: tuple[str, ...], scalar_keys: tuple[str, ...], num_numbers: int,

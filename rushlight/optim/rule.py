@@ -16,7 +16,7 @@ from .. import _C
 from .._C import Tensor
 from ..autograd.grad_mode import enable_grad, no_grad
 from ..op import find_op
-from ..op.multi_tensor import multi_tensor_update
+from ..op.multi_tensor import DeviceUpdate, multi_tensor_update
 from .optimizer import Optimizer, _device_dtype_check_for_fused, _get_capturable_supported_devices, _get_scalar_dtype
 
 
@@ -109,7 +109,7 @@ class Rule:
             result = self.updates[key] = self.build(choices, is_scaled)
         return result
 
-    def build(self, choices: tuple, is_scaled: bool) -> Any:
+    def build(self, choices: tuple, is_scaled: bool, on_device: bool = False) -> Any:
         names = (*self.names, "grad_scale") if is_scaled else self.names
 
         def body(s: Any, tensors: list, values: list) -> dict[int, Any]:
@@ -120,6 +120,9 @@ class Rule:
             new = self.expr(s, choices, n, param, grad, *state)
             result = {0: new[0], **{k + 1: value for k, value in enumerate(new) if k}}
             return {**result, 1: grad} if is_scaled else result
+
+        if on_device:
+            return DeviceUpdate(f"{self.name}_update", len(names), body)
 
         def scaled_numbers(hyper: dict[str, Any], *scalars: Any) -> tuple:
             return (*self.numbers(hyper, *scalars), hyper["grad_scale"])
@@ -141,7 +144,26 @@ class Rule:
             if left and "grad_scale" not in hyper:   # a scaled gradient is written back: a copy would not do
                 left = retry_with_copies(kernel, params, grads, state, hyper, left)
         for i in left or ():
-            self.update_with_ops(params[i], grads[i], state.get(params[i]), hyper, choices)
+            if not self.update_on_device(params[i], grads[i], state.get(params[i]), hyper, choices):
+                self.update_with_ops(params[i], grads[i], state.get(params[i]), hyper, choices)
+
+    def update_on_device(self, param: Tensor, grad: Tensor, state: dict[str, Any] | None, hyper: dict[str, Any], choices: tuple) -> bool:
+        """One kernel of a plugged-in device; False, and nothing done, where that does not reach."""
+        if param.device.type in ("cpu", "meta") or is_recorded(hyper) or "grad_scale" in hyper:
+            return False
+        key = (*choices, "device")
+        kernel = self.updates.get(key)
+        if kernel is None:
+            kernel = self.updates[key] = self.build(choices, False, on_device=True)
+        cells = [state[key] for key in self.scalars]
+        if any(cell.device.type != "cpu" for cell in cells):
+            return False
+        result = self.numbers(hyper, *(cell.item() for cell in cells))
+        done = kernel((param, grad, *(state[key] for key in self.state(choices))), result[len(cells) :])
+        if done:
+            for cell, value in zip(cells, result, strict=False):
+                cell.fill_(value)
+        return done
 
     def update_with_ops(self, param: Tensor, grad: Tensor, state: dict[str, Any] | None, hyper: dict[str, Any], choices: tuple) -> None:
         """The same update through ordinary ops."""

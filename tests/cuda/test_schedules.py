@@ -11,7 +11,8 @@ from rushlight.devices import register
 
 from .cases import CASES, compare
 
-register(ReferenceDevice("gpuform"))
+DEVICE = ReferenceDevice("gpuform")
+register(DEVICE)
 SCHEDULERS["gpuform"] = gpu.schedule
 
 
@@ -31,3 +32,34 @@ def test_chunks_of_folds(shape):
         assert rl.allclose(y.sum(d).cpu(), x.double().sum(d).float(), rtol=1e-4)
         assert (y.amax(d).cpu() == x.amax(d)).all() and (y.argmax(d).cpu() == x.argmax(d)).all()
         assert rl.allclose(y.var(d).cpu(), x.var(d), rtol=1e-4)
+
+
+@pytest.mark.parametrize("make", [
+    lambda p: rl.optim.SGD(p, lr=0.1), lambda p: rl.optim.SGD(p, lr=0.1, momentum=0.9, weight_decay=0.1), rl.optim.AdamW,
+    lambda p: rl.optim.Adam(p, amsgrad=True), rl.optim.RMSprop, rl.optim.Adagrad,
+])  # fmt: skip
+def test_an_optimizer_step_is_one_launch(make):
+    results = []
+    for device in ("cpu", "gpuform"):
+        rl.manual_seed(0)
+        param = rl.randn(5, 7).to(device).requires_grad_()
+        optimizer = make([param])
+        for i in range(4):
+            param.grad = param.detach() * 0.3 + i
+            launches, version = DEVICE.launches, param._version
+            optimizer.step()
+        assert device == "cpu" or (DEVICE.launches == launches + 1 and param._version == version + 1)
+        results.append(param.detach().cpu())
+    assert rl.allclose(*results, rtol=1e-6, atol=1e-6)
+
+
+def test_optimizer_steps_over_views_go_through_ops():
+    results = []
+    for device in ("cpu", "gpuform"):
+        rl.manual_seed(0)
+        base = rl.randn(6, 8).to(device)
+        param = base[:, ::2].requires_grad_()
+        param.grad = base[:, 1::2] * 2
+        rl.optim.AdamW([param], lr=0.1).step()
+        results.append(base.detach().cpu())
+    assert rl.allclose(*results, rtol=1e-5, atol=1e-6)
