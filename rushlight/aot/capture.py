@@ -14,7 +14,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -163,10 +163,25 @@ def _traced(trace: _Trace) -> Captured:
     """What a trace gives; its tensors are let go."""
     outside, autocast.state.casts = autocast.state.casts, {}      # casts of parameters that mixed precision keeps would be fakes
     try:
-        return trace.run()
+        with _without_saving_hooks():
+            return trace.run()
     finally:
         autocast.state.casts = outside
         trace.release()
+
+
+@contextlib.contextmanager
+def _without_saving_hooks() -> Iterator[None]:
+    """Inside, hooks on saved tensors that are active outside see nothing: what a trace saves are fakes."""
+    try:
+        _C._push_saved_hooks(None, None)
+    except RuntimeError:     # hooks are forbidden here, so none are active
+        yield
+        return
+    try:
+        yield
+    finally:
+        _C._pop_saved_hooks()
 
 
 def _check_escaped(made: list[weakref.ref]) -> None:
