@@ -34,8 +34,11 @@ def min_cut_rematerialization_partition(joint_module: GraphModule, _joint_inputs
 
 # What `aot` runs in place of these two: the same choice, and values that inputs or results hold already are not returned again.
 default_partition.of_aot = partition.default_partition  # type: ignore[attr-defined]
-min_cut_rematerialization_partition.of_aot = lambda joint, count, overwritten=(): min_cut.min_cut_rematerialization_partition(  # type: ignore[attr-defined]
-    joint, count, overwritten, memory_budget=config.activation_memory_budget)  # fmt: skip
+min_cut_rematerialization_partition.of_aot = (  # type: ignore[attr-defined]
+    lambda joint, count, overwritten=(): min_cut.min_cut_rematerialization_partition(
+        joint, count, overwritten, memory_budget=config.activation_memory_budget
+    )
+)
 
 
 def _pair(made: Partition) -> tuple[GraphModule, GraphModule]:
