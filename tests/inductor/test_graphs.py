@@ -174,3 +174,10 @@ def test_steps_can_be_timed() -> None:
 def test_a_graph_over_two_devices_is_refused() -> None:
     with pytest.raises(RuntimeError, match="one device"):
         compiled(lambda x, y: x, (rl.randn(2), rl.randn(2, device="meta")))
+
+
+def test_memory_that_is_returned_unwritten_is_made_at_each_call() -> None:
+    x = rl.randn(3, 4)
+    made = compiled(lambda x: rl.empty_like(x), (x,))
+    first, second = made([x])[0], made([x])[0]
+    assert first.shape == x.shape and first.data_ptr() != second.data_ptr()
