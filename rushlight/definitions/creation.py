@@ -350,6 +350,7 @@ class EmptyLike(_Like):
     """Memory shaped like `input`."""
 
     schema = f"empty_like(Tensor input, {LIKE}) -> Tensor"
+    is_composite = False     # its body calls no op: recorders must see this one
 
     def fill(self, made):
         return made.fill_(marker(made.dtype)) if must_fill_memory() else made

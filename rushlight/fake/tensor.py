@@ -185,9 +185,7 @@ class FakeTensor(Tensor):
         """A fake tensor for a result of an op on this one."""
         bare = _C.empty(tuple(map(_on_meta, shape)), None if strides is None else tuple(map(_on_meta, strides)), dtype, META)
         device = self.fake_device if _planning.active else _C.device(device)
-        made = self.fake_mode.wrap(bare, device, fresh(shape, strides) if _is_symbolic(shape) or _is_symbolic(strides or ()) else None)
-        made.is_memory = True       # no call made it: a recorder that meets it unwritten must
-        return made
+        return self.fake_mode.wrap(bare, device, fresh(shape, strides) if _is_symbolic(shape) or _is_symbolic(strides or ()) else None)
 
     def _example(self) -> FakeTensor:
         """The first of a batch, along the first dim."""

@@ -110,7 +110,7 @@ class Emitter:
             self.lowered(unit.nodes[0].lowered, unit.nodes[0].inputs, [v.buffer for v in unit.nodes[0].results])
         elif unit.form == "call":
             self.call(unit.nodes[0])
-        else:
+        elif unit.form == "steps" or unit.form == "rows":
             self.plan(unit.nodes[0])
 
     def points(self, unit: Unit, read_outside: Callable[[Buffer], bool]) -> None:

@@ -88,7 +88,7 @@ class Reader:
         bound = bind(overload, args, kwargs)
         if isinstance(overload.definition, View):
             return self.view(overload.definition, bound)
-        if isinstance(overload.definition, Composite):
+        if isinstance(overload.definition, Composite) and overload.definition.is_composite:
             body = self.traced(overload.definition, bound)
             if body is not None:
                 return self.read(body, [v for v in flat(bound) if isinstance(v, Value)])
@@ -100,7 +100,7 @@ class Reader:
             self.settle(node, fx_node)
             if node.writes:
                 self.known.clear()
-            elif node.form != "call" and not (node.plan is not None and node.plan.calls_python):   # what draws random numbers
+            elif is_repeatable(node):
                 self.known[key] = node
         return node.results[0] if node.single else tuple(node.results)
 
@@ -265,7 +265,14 @@ class Reader:
             fakes = map_values(node.args, lambda v: mode.from_tensor(v.stand_in(self.device)), lambda v: isinstance(v, Value))
             made = node.overload.call(*fakes)
         node.single = isinstance(made, _C.Tensor)
+        if node.definition.name == "empty_like":      # memory, and nothing to run
+            node.form = "nothing"
         node.results = [fresh(t.shape, t.stride(), t.dtype) for t in ((made,) if node.single else made)]
+
+
+def is_repeatable(node: Node) -> bool:
+    """Whether an equal call gives an equal result: not where random numbers are drawn, or memory is made for others to write to."""
+    return bool(node.inputs) and node.form != "call" and not (node.plan is not None and node.plan.calls_python)
 
 
 def kept_plan(definition: Any, stands: tuple) -> Any:

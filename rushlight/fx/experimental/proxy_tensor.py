@@ -111,9 +111,6 @@ class PythonKeyTracer(Tracer):
         return found
 
     def create_proxy_for_constant(self, t: Tensor) -> Proxy:
-        if isinstance(t, FakeTensor) and t.__dict__.get("is_memory"):
-            overload = find_op("empty_strided").overload_list[0]
-            return self.create_proxy("call_function", overload, (list(t.shape), list(t.stride())), {"dtype": t.dtype, "device": t.device}, name="empty_strided")
         prefix = "_param_constant" if isinstance(t, Parameter) else "_tensor_constant"
         return self.proxy(self._constant(t, prefix))
 
