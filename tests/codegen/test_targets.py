@@ -9,7 +9,9 @@ import subprocess
 import pytest
 
 from rushlight import codegen
-from rushlight.codegen.nvptx import POINTS, ROWS, THREADS, sharing
+from rushlight.codegen.nvptx import POINTS, ROWS, THREADS, shared_by_block, sharing
+from rushlight.codegen.nvptx_points import PointClass
+from rushlight.codegen.nvptx_vectors import vector_form
 from rushlight.codegen.targets import find_target
 from rushlight.loops import expr as e
 from rushlight.loops.nest import Assign, Check, For, Local, Nest, Store, operands, pointwise_nest, reduction, rows
@@ -147,3 +149,52 @@ def test_gpu_combines_atomically():
 def test_unknown_target_names_the_known_ones():
     with pytest.raises(ValueError, match="riscv64"):
         find_target("pdp11")
+
+
+def ptxas_accepts(text: str, folder) -> None:
+    source = folder / "kernel.ptx"
+    source.write_text(text)
+    done = subprocess.run(["ptxas", "-arch=sm_90", str(source), "-o", str(folder / "kernel.cubin")],
+                          capture_output=True, text=True, check=False)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+
+
+POINTWISE = [name for name, nest in NESTS.items() if sharing(nest) == POINTS]
+
+
+@pytest.mark.skipif(shutil.which("ptxas") is None, reason="ptxas is not installed")
+@pytest.mark.parametrize("name", POINTWISE)
+@pytest.mark.parametrize("ndim, first, vectors, wide", [(1, 2, True, False), (3, 2, True, True), (2, 3, False, False), (6, 3, False, True)])
+def test_ptxas_accepts_variants(name, ndim, first, vectors, wide, tmp_path):
+    nest = NESTS[name]
+    kinds = (*[0 if k == 1 else first for k in range(len(nest.operands) - 1)], first)
+    text, _ = codegen.emit_point_ptx(nest, PointClass(ndim, kinds, vectors, wide))
+    ptxas_accepts(text, tmp_path)
+
+
+def test_variants_in_vectors_use_accesses_of_16_bytes():
+    text, times = codegen.emit_point_ptx(NESTS["add"], PointClass(1, (2, 2, 2), True, False))
+    assert times == 2 and text.count("ld.global.v4") == 2 * 2 + 2 and text.count("st.global.v4") == 2 + 1
+    assert "div." not in text and "rem." not in text
+    text, _ = codegen.emit_point_ptx(NESTS["add"], PointClass(3, (2, 1, 2), False, False))
+    assert "div." not in text and "rem." not in text      # by multiplications
+
+
+@pytest.mark.parametrize("name", ["row_sum", "normalize"])
+def test_rows_in_vectors(name, tmp_path):
+    nest = NESTS[name]
+    length, multiples = vector_form(nest, shared_by_block(nest.loop.body))
+    if name == "normalize":
+        assert length == 1      # its fold stores, too
+        return
+    assert (length, multiples) == (4, (0,))
+    text = codegen.emit_ptx(nest, in_vectors=True)
+    assert "ld.global.v4" in text and "ld.global.v4" not in codegen.emit_ptx(nest)
+    if shutil.which("ptxas"):
+        ptxas_accepts(text, tmp_path)
+
+
+def test_strided_rows_stay_single():
+    strided = reduction("j", ZERO, n, ["acc"], [e.const(0.0, "f32")], lambda a: [a[0] + e.load(0, i + j * n, "f32")], lambda a, b: [a[0] + b[0]])
+    nest = Nest("column_sum", operands(["f32"], ["f32"]), ("n",), rows(strided, Store(1, i, e.var("acc", "f32"))))
+    assert vector_form(nest, shared_by_block(nest.loop.body)) == (1, ())
