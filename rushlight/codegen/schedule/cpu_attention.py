@@ -106,12 +106,16 @@ class Attention:
     def score_tile(self, a: int, a_at: Value, b: int, c: int, c_at: Value, high: Value) -> Multiply:
         """Rows packed in `a` times strip t of the lines packed in `b`.
 
-        Its last columns are whole: there is room for them, and nobody looks at them."""
+        Its last columns are whole vectors: there is room for them, and nobody looks at them."""
         t = var("t")
         return Multiply(
             a, a_at, b, t * var("deep") * self.wide, self.wide, c, c_at + t * self.wide, self.row,
-            high, self.wide, var("deep"), ne(var("slice"), ZERO), self.cut.height, self.cut.vectors,
+            high, self.some_columns(t), var("deep"), ne(var("slice"), ZERO), self.cut.height, self.cut.vectors,
         )  # fmt: skip
+
+    def some_columns(self, t: Value) -> Value:
+        """Columns of strip `t` of the scores that are wanted, up to whole vectors."""
+        return min_(self.wide, self.whole(var("seen")) - t * self.wide)
 
     def columns(self, name: str, width: Value, make: Statement) -> For:
         return For(name, ZERO, idiv(width + number(self.cut.width - 1), self.wide), (make,))

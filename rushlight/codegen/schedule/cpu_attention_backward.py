@@ -124,7 +124,7 @@ class _Backward(Attention):
         tile = Multiply(
             packed, s * apart, packed_keys, t * deep * self.wide, self.wide,
             target, s * self.height * self.row + t * self.wide, self.row,
-            min_(self.height, var("tall") - s * self.height), self.wide, deep, ne(start, ZERO),
+            min_(self.height, var("tall") - s * self.height), self.some_columns(t), deep, ne(start, ZERO),
             self.cut.height, self.cut.vectors, self.packed_pitch,
         )  # fmt: skip
         return For(f"{prefix}.slice", ZERO, var(f"{width}.n"), (
