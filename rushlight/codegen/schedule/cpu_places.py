@@ -96,7 +96,8 @@ class Reads:
 
 
 def schedule_places(lowered: Lowered, stages_by_row: bool = False) -> Schedule:
-    """The launch of a fold with places of its own; `stages_by_row`: every iteration has scratch memory of its own."""
+    """The launch of a fold with places of its own; `stages_by_row`: for a GPU, where every iteration has scratch memory of its own and, without stages,
+    makes one result."""
     folding, ranges = lowered.folding, lowered.ranges
     if isinstance(folding.fold, TwoPass):
         raise NotLowerable(f"{lowered.name}: its elements are read twice, and working them out twice would not pay")
@@ -109,9 +110,10 @@ def schedule_places(lowered: Lowered, stages_by_row: bool = False) -> Schedule:
     loops = gather_loops(kept_part(lowered, kept))
     loop_ranges = tuple([tuple([kept[d] for d in loop.ranges]) for loop in loops])
     sizes = [loop.size for loop in loops]
-    rows_inside = not along and not reads.stages and len(loops) > 2 and product(sizes[:-2]) >= ENOUGH_ROWS
+    alone = stages_by_row and not reads.stages
+    rows_inside = not alone and not along and not reads.stages and len(loops) > 2 and product(sizes[:-2]) >= ENOUGH_ROWS
     looped = [d for d in kept if d not in folding.written]
-    lanes = not along and len(loops) > 0 and (not reads.stages or loop_ranges[-1][-1] == looped[-1])   # rows of stages are along the last range
+    lanes = not alone and not along and len(loops) > 0 and (not reads.stages or loop_ranges[-1][-1] == looped[-1])   # rows of stages are along the last range
     form = (along, lanes, rows_inside)
     inner = 1 if not lanes else product(sizes[-2:]) if rows_inside else sizes[-1]
     numel = product(sizes)

@@ -19,17 +19,17 @@ from .launch import GRAIN, SCAN_CHUNK, Launch, Schedule, Temp, grain_of, product
 ZERO = const(0, "i64")
 
 
-def schedule_walk(lowered: Lowered) -> Schedule:
-    """The launches of a scan."""
+def schedule_walk(lowered: Lowered, lanes_apart: bool = False) -> Schedule:
+    """The launches of a scan; `lanes_apart`: for a GPU."""
     if len(lowered.memories) != 1:
         raise NotLowerable(f"{lowered.name}: expected one tensor in a scan, got {len(lowered.memories)}")
     if any(n == 0 for n in lowered.ranges):
         return Schedule(())
-    return chunked(lowered) or rows_in_lanes(lowered) or whole_rows(lowered)
+    return chunked(lowered) or (whole_rows(lowered, True) if lanes_apart else rows_in_lanes(lowered) or whole_rows(lowered))
 
 
-def whole_rows(lowered: Lowered) -> Schedule:
-    """Every row by one thread, or one lane."""
+def whole_rows(lowered: Lowered, lanes_apart: bool = False) -> Schedule:
+    """Every row by one thread, or one lane; `lanes_apart`: each lane, too, is a thread's, as on a GPU."""
     memory, dim = lowered.memories[0], lowered.walk.dim
     shape, strides = lowered.ranges or (1,), memory.along() or (1,)
     before = [(n, s) for n, s in zip(shape[:dim], strides[:dim], strict=True) if n != 1]
@@ -43,7 +43,7 @@ def whole_rows(lowered: Lowered) -> Schedule:
     extent = product(n for n, _ in others)
     work = shape[dim]
     if lane:
-        width = max(64, GRAIN // max(1, work) // 64 * 64)
+        width = 1 if lanes_apart else max(64, GRAIN // max(1, work) // 64 * 64)
         blocks = -(-lane[0] // width)
         params += [*lane, width, blocks]
         extent *= blocks

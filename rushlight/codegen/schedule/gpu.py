@@ -29,7 +29,7 @@ def schedule(lowered: Lowered) -> Schedule:
     if lowered.folding is not None:
         return schedule_fold(lowered) if lowered.aligned else schedule_places(lowered, stages_by_row=True)
     if lowered.walk is not None:
-        return schedule_walk(lowered)
+        return schedule_walk(lowered, lanes_apart=True)
     if lowered.scatter is not None:
         return schedule_scatter(lowered)
     return schedule_points(lowered) if lowered.aligned else schedule_gather(lowered)
