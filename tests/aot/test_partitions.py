@@ -59,6 +59,13 @@ def test_min_cut_against_all_cuts() -> None:
         assert amount == best == sum(c for p, q, c in edges if p in near and q not in near)
 
 
+def test_flow_that_must_be_led_another_way() -> None:
+    network = Network()
+    for a, b in ("sa", "sc", "ad", "ab", "cd", "bt", "dt"):     # s-a-d-t comes first, and only without it do two paths fit
+        network.add(a, b, 1)
+    assert network.min_cut("s", "t")[0] == 2
+
+
 def test_a_network_that_cannot_be_cut() -> None:
     network = Network()
     network.add("s", "t", INFINITE)
