@@ -143,6 +143,7 @@ class Binomial(Composite):
     batch = "random"
     body = False
     schema = "binomial(Tensor count, Tensor prob, Generator? generator=None) -> Tensor"
+    is_composite = False     # drawing is no op of the body: recorders must see this one
     method = False
     out = False
     differentiable = False
@@ -200,6 +201,7 @@ class Multinomial(Composite):
     batch = "random"
     body = False
     schema = (
+    is_composite = False     # drawing is no op of the body: recorders must see this one
         "multinomial(Tensor input, int num_samples, bool replacement=False, *, Generator? generator=None, "
         "Tensor? out=None) -> Tensor"
     )

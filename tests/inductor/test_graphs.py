@@ -181,3 +181,10 @@ def test_memory_that_is_returned_unwritten_is_made_at_each_call() -> None:
     made = compiled(lambda x: rl.empty_like(x), (x,))
     first, second = made([x])[0], made([x])[0]
     assert first.shape == x.shape and first.data_ptr() != second.data_ptr()
+
+
+def test_ops_that_draw_are_recorded_whole() -> None:
+    weights = rl.rand(5, 7)
+    made = check(lambda w: rl.multinomial(w, 4) + 1, weights)
+    assert made.calls == ("multinomial",)
+    check(lambda n, p: rl.binomial(n, p), rl.full((6,), 9.0), rl.rand(6))

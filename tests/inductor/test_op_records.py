@@ -28,7 +28,7 @@ APART = {
     "to": "moves from the device that the comparison runs on",
 }  # fmt: skip
 RESHAPED = ("resize_", "empty", "new_empty", "empty_like", "empty_strided", "new_empty_strided", "empty_permuted")     # nobody said what is in them
-RANDOM = ("dropout", "rrelu", "multi_head_attention", "randn", "rand")
+RANDOM = ("dropout", "rrelu", "multi_head_attention", "randn", "rand", "normal", "multinomial")
 SERVED = [
     name for name in RECORDS
     if name not in APART and not name.startswith(RESHAPED) and not name.startswith(("sparse.", "jiterator", "nn.functional.max_unpool")) and not any(word in name for word in RANDOM)
