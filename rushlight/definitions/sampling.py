@@ -200,8 +200,8 @@ class Multinomial(Composite):
 
     batch = "random"
     body = False
-    schema = (
     is_composite = False     # drawing is no op of the body: recorders must see this one
+    schema = (
         "multinomial(Tensor input, int num_samples, bool replacement=False, *, Generator? generator=None, "
         "Tensor? out=None) -> Tensor"
     )
