@@ -186,9 +186,12 @@ def _without_saving_hooks() -> Iterator[None]:
 
 def _check_escaped(made: list[weakref.ref]) -> None:
     """Refuse programs that keep tensors they made: what they would find there later has no elements."""
-    if any(r() is not None for r in made):
+    def is_kept() -> bool:     # leaves that require gradients are the inputs' own, and the tape may hold them for a while
+        return any((t := r()) is not None and not (t.requires_grad and t.is_leaf) for r in made)
+
+    if is_kept():
         gc.collect()     # contexts of custom functions refer to themselves
-        if any(r() is not None for r in made):
+        if is_kept():
             raise NotCaptured("compile: the program keeps a tensor that it made (a hook that stores activations, a list or cache that it fills), "
                               "which a graph cannot repeat. Return it, or leave that part uncompiled.")  # fmt: skip
 
