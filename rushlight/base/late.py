@@ -12,14 +12,42 @@ A lower layer that needs something from above asks for a role (`late.provided("P
 
 from __future__ import annotations
 
+import importlib
+import os
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from importlib import import_module
 from typing import Any
 
 _ROOT = __name__.partition(".")[0]
 _providers: dict[str, tuple[str, str]] = {}      # role -> (file below the package, name in it)
 _provided: dict[str, Any] = {}
+_importing: dict[int, int] = {}      # thread -> how many imports it is in
+PATIENCE = 2.0                       # seconds a fork waits for the imports of other threads
+
+
+def import_module(name: str, package: str | None = None) -> Any:
+    """importlib's, known to forks: a child would wait for ever for the lock of a module that a thread it does not have was importing."""
+    me = threading.get_ident()
+    _importing[me] = _importing.get(me, 0) + 1
+    try:
+        return importlib.import_module(name, package)
+    finally:
+        _importing[me] -= 1
+        if not _importing[me]:
+            del _importing[me]
+
+
+def _wait_for_imports() -> None:
+    """Before a fork: let other threads finish what they import."""
+    me, end = threading.get_ident(), time.monotonic() + PATIENCE
+    while any(thread != me for thread in tuple(_importing)) and time.monotonic() < end:
+        time.sleep(0.0005)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_wait_for_imports, after_in_child=_importing.clear)
 
 
 def names(package: dict, sources: Mapping[str, str], files: Iterable[str] = (), rest: Sequence[str] = ()) -> tuple[Callable, Callable]:

@@ -9,7 +9,6 @@ subclasses; registered backend kernels; the op's own kernel.
 from __future__ import annotations
 
 import functools
-import importlib
 import sys
 import threading
 from collections.abc import Callable
@@ -17,7 +16,7 @@ from typing import Any
 
 from .. import _C
 from .._C import Tensor
-from ..base import show
+from ..base import late, show
 from ..devices import device_of
 from ..op import levels, ops
 from ..op.out import call_out
@@ -119,7 +118,7 @@ def route(overload: Any, args: tuple) -> Any:
 def interpreter(kind: str) -> Callable:
     """What runs calls at levels of a kind: `grad`, `jvp` or `vmap`, each a module here."""
     if kind not in levels.interpreters:
-        importlib.import_module(f".{kind}_level", __package__)
+        late.import_module(f".{kind}_level", __package__)
     return levels.interpreters[kind]
 
 

@@ -17,7 +17,6 @@ definitions are what arrives late. Walking `definitions`, or `load_all()`, impor
 
 from __future__ import annotations
 
-import importlib
 import marshal
 import os
 import sys
@@ -25,7 +24,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 
 from .. import _C
-from ..base import disk_cache
+from ..base import disk_cache, late
 
 FUNCTION, OPERATOR, REFLECTED = 0, 1, 2   # modes of the core's Op (csrc/call.cpp)
 MARSHAL = 4   # a format that every Python we run on can read
@@ -305,7 +304,7 @@ def is_family(module: str) -> bool:
 def load(family: str) -> None:
     """Import a family, unless that was done before. Another thread's import of it is waited for."""
     if family in _pending:
-        importlib.import_module(family)
+        late.import_module(family)
         _pending.pop(family, None)
 
 

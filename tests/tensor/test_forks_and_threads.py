@@ -41,6 +41,27 @@ def test_a_child_forked_while_another_thread_compiles_can_compile(tmp_path):
     """)
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_child_forked_while_another_thread_imports_a_family_of_ops_can_import_it(tmp_path):
+    (tmp_path / "slow_family.py").write_text("import time; time.sleep(0.5); value = 3\n")
+    run(f"""
+        import os, signal, sys, threading, time
+        sys.path.insert(0, {str(tmp_path)!r})
+        from rushlight.base import late
+        thread = threading.Thread(target=late.import_module, args=("slow_family",))
+        thread.start()
+        while "slow_family" not in sys.modules:
+            time.sleep(0.001)
+        child = os.fork()
+        if not child:
+            signal.alarm(5)
+            assert late.import_module("slow_family").value == 3
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        thread.join()
+    """)
+
+
 def test_an_op_may_be_reset_while_it_runs():
     class Resetting:
         def __index__(self):
