@@ -287,10 +287,8 @@ def kept_plan(definition: Any, stands: tuple) -> Any:
 
 def bind(overload: Any, args: tuple, kwargs: dict[str, Any]) -> tuple:
     """The arguments by the op's own signature, as its definition is given them."""
-    params = overload.definition.spec.params
-    given = dict(zip([p.name for p in params], args, strict=False))
-    given.update(kwargs)
-    return tuple([given[p.name] if p.name in given else None if p.required else p.default for p in params])
+    rest = overload.definition.spec.params[len(args) :]      # by place first: names of second derivatives repeat
+    return (*args, *[kwargs[p.name] if p.name in kwargs else None if p.required else p.default for p in rest])
 
 
 def result_strides(fx_node: Any, shape: Sequence[int]) -> tuple[int, ...] | None:

@@ -188,3 +188,13 @@ def test_ops_that_draw_are_recorded_whole() -> None:
     made = check(lambda w: rl.multinomial(w, 4) + 1, weights)
     assert made.calls == ("multinomial",)
     check(lambda n, p: rl.binomial(n, p), rl.full((6,), 9.0), rl.rand(6))
+
+
+def test_second_derivatives() -> None:
+    """Their ops name two parameters alike: arguments go by place."""
+
+    def f(x, w):
+        inner = rl.autograd.grad(((x * w).sin() * w).sum(), [w], create_graph=True)[0]
+        return rl.autograd.grad((inner * inner).sum(), [x, w])
+
+    check(f, rl.randn(4, 5, requires_grad=True), rl.randn(4, 5, requires_grad=True))
