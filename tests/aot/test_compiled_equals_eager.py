@@ -13,7 +13,7 @@ import rushlight.nn.functional as F
 from rushlight import nn
 from rushlight.utils._pytree import tree_leaves
 
-BACKENDS = ("aot_eager", "aot_eager_decomp_partition")
+BACKENDS = ("aot_eager", "aot_eager_decomp_partition", "inductor")
 
 
 class ResidualNet(nn.Module):
@@ -95,6 +95,7 @@ def test_modules_train_as_in_eager_mode(name: str, backend: str) -> None:
     other = copy.deepcopy(plain)
     compiled = rl.compile(other, fullgraph=True, backend=backend)
     optimizers = [rl.optim.SGD(m.parameters(), lr=0.1) for m in (plain, other)]
+    near = {"rtol": 1e-4, "atol": 1e-5} if backend == "inductor" else {}     # sums are in another order there
     for step in range(3):
         args = arguments()
         results = []
@@ -106,9 +107,9 @@ def test_modules_train_as_in_eager_mode(name: str, backend: str) -> None:
             optimizer.step()
             results.append(result)
         for a, b in zip(*map(tree_leaves, results), strict=True):
-            assert a is b is None or (rl.testing.assert_close(b, a) is None and a.requires_grad == b.requires_grad)
+            assert a is b is None or (rl.testing.assert_close(b, a, **near) is None and a.requires_grad == b.requires_grad)
     for (key, a), b in zip(plain.state_dict().items(), other.state_dict().values(), strict=True):
-        rl.testing.assert_close(b, a, msg=lambda text, key=key: f"{key}: {text}")
+        rl.testing.assert_close(b, a, msg=lambda text, key=key: f"{key}: {text}", **near)
     assert rl.compiler.is_compiling() is False
 
 
