@@ -16,7 +16,7 @@ from ..base.refusals import names_of
 from ..devices import registered, set_unit
 from ..storage import cuda_storages
 from ..tensors.legacy_types import cuda_types
-from ..torch_names.streams import Event as _Event, Stream as _Stream
+from ..torch_names import streams as _streams
 from .no_device import _needs_device, _no_device, _real, found
 
 OutOfMemoryError = _C.OutOfMemoryError
@@ -220,7 +220,7 @@ def stream(stream: Any) -> StreamContext:
     return StreamContext(stream)
 
 
-class Stream(_Stream):
+class Stream(_streams.Stream):
     """A queue of work on a CUDA device; `with cuda.stream(s):` makes it the current one."""
 
     def __init__(self, device: Any = None, priority: int = 0, **given: Any) -> None:
@@ -234,7 +234,7 @@ class Stream(_Stream):
         return _C.stream_handle(self.device, self.stream_id)
 
 
-class Event(_Event):
+class Event(_streams.Event):
     """A mark in a queue of work on a CUDA device."""
 
     def __init__(self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False) -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from devices.reference_device import ReferenceDevice
 
 import rushlight as rl
 from rushlight.codegen.schedule import SCHEDULERS, gpu
 from rushlight.devices import register
+from tests.devices.reference_device import ReferenceDevice
 
 from .cases import CASES, compare
 
